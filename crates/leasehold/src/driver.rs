@@ -1,0 +1,366 @@
+//! Runs acquisitions against a store: the contest decides, this sends and waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::backoff::Backoff;
+use crate::clock::{Clock, Moment};
+use crate::error::{
+    AcquireError, Busy, InvalidInput, RefusalCause, Refused, StoreError, Unreachable,
+};
+use crate::inspect::{Holder, Remaining};
+use crate::keeper::{Chore, Keeper};
+use crate::lease::{Holding, Lease};
+use crate::name::{Key, MIN_TTL, Prefix, check_metadata, check_ttl};
+use crate::proto::contest::{Contest, Free, Step, Terms};
+use crate::proto::tenure::Tenure;
+use crate::proto::term;
+use crate::store::{Call, Claim, Claimed, Store};
+use crate::token::Token;
+
+/// What one client and all its leases share.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Clock,
+    pub(crate) keeper: Keeper,
+    pub(crate) prefix: Prefix,
+    pub(crate) command_timeout: Duration,
+    pub(crate) patience: Duration,
+    closed: AtomicBool,
+    closing: Notify,
+}
+
+/// What an acquisition asks for, as it was typed.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) name: Box<str>,
+    pub(crate) ttl: Duration,
+    pub(crate) metadata: Arc<[u8]>,
+    pub(crate) renewed: bool,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) backoff: Backoff,
+}
+
+/// An answer, and how clear the way to it was.
+pub(crate) struct Asked<T> {
+    pub(crate) answer: T,
+    /// An earlier try got no answer and may have been carried out too.
+    pub(crate) after_unanswered: bool,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        keeper_store: Arc<dyn Store>,
+        clock: Clock,
+        prefix: Prefix,
+        command_timeout: Duration,
+        patience: Duration,
+    ) -> Arc<Self> {
+        let keeper = Keeper::new(keeper_store, clock.clone(), command_timeout);
+        Arc::new(Self {
+            store,
+            clock,
+            keeper,
+            prefix,
+            command_timeout,
+            patience,
+            closed: AtomicBool::new(false),
+            closing: Notify::new(),
+        })
+    }
+
+    /// The lease, or who holds it when there was no more waiting.
+    pub(crate) async fn acquire(
+        self: &Arc<Self>,
+        request: Request,
+    ) -> Result<Result<Lease, Busy>, AcquireError> {
+        let Checked { key, ttl } = self.check(&request)?;
+        let terms = Terms { wait: request.wait, backoff: request.backoff, patience: self.patience };
+        let mut contest = Contest::new(terms, self.clock.now());
+        let mut pursuit = Pursuit::new(self, &key, &request, ttl);
+        let mut last = Last::None;
+        loop {
+            if self.is_closed() {
+                return Err(InvalidInput::Closed.into());
+            }
+            match contest.poll_step(self.clock.now()) {
+                Step::Sleep(until) => {
+                    self.clock.until(until, self.closing()).await;
+                }
+                Step::Busy => {
+                    let Last::Held(holder) = last else { unreachable!("busy only after held") };
+                    let (waited, tries) = (contest.waited(self.clock.now()), contest.tries());
+                    let name = key.name().into();
+                    return Ok(Err(Busy { name, waited, tries, holder }));
+                }
+                Step::Unreachable => {
+                    let Last::Failed(error) = last else { unreachable!("only after a failure") };
+                    return Err(error.into());
+                }
+                Step::Claim => {
+                    let sent_at = self.clock.now();
+                    let deadline = contest.claim_deadline(sent_at, self.command_timeout);
+                    // A reply after the lease it brings would have ended is worth nothing.
+                    let deadline = deadline.min(term::valid_until(sent_at, ttl));
+                    let outcome = pursuit.claim(deadline).await;
+                    let now = self.clock.now();
+                    match outcome {
+                        Ok(Claimed::Granted { fence }) => {
+                            if let Some(lease) = pursuit.won(sent_at, now, fence) {
+                                tell_acquired(&lease, &contest, now);
+                                return Ok(Ok(lease));
+                            }
+                            last = Last::Failed(granted_too_late());
+                            contest.handle_failed(now, chance());
+                        }
+                        Ok(Claimed::Held(holder)) => {
+                            contest.handle_held(now, free(now, &holder), chance());
+                            last = Last::Held(holder);
+                        }
+                        Ok(Claimed::Foreign { type_name }) => {
+                            return Err(foreign(&key, &type_name).into());
+                        }
+                        Err(StoreError::Refused(refused)) => return Err(refused.into()),
+                        Err(StoreError::Unreachable(error)) => {
+                            tracing::debug!(name = key.name(), %error, "claim failed");
+                            last = Last::Failed(error);
+                            contest.handle_failed(now, chance());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asks until the store answers or patience ends. For requests that may be repeated.
+    pub(crate) async fn ask<T>(
+        &self,
+        request: impl Fn() -> Call<T>,
+    ) -> Result<Asked<T>, StoreError> {
+        let mut effort = self.effort();
+        let mut after_unanswered = false;
+        loop {
+            match self.call(request(), self.clock.now() + self.command_timeout).await {
+                Ok(answer) => return Ok(Asked { answer, after_unanswered }),
+                Err(error) => {
+                    if let StoreError::Unreachable(error) = &error {
+                        after_unanswered |= error.is_maybe_applied();
+                    }
+                    if !effort.goes_on_after(&error).await {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// One request, cut short at `deadline`.
+    pub(crate) async fn call<T>(&self, call: Call<T>, deadline: Moment) -> Result<T, StoreError> {
+        let sent_at = self.clock.now();
+        match self.clock.until(deadline, call).await {
+            Some(outcome) => outcome,
+            None => Err(self.unanswered(sent_at)),
+        }
+    }
+
+    fn unanswered(&self, sent_at: Moment) -> StoreError {
+        let waited = self.clock.now().since(sent_at);
+        if waited >= self.command_timeout {
+            self.store.suspect(sent_at);
+        }
+        let detail = format!("no answer within {} ms", waited.as_millis());
+        let advice = "check the server's load and the network, or allow more time";
+        StoreError::Unreachable(Unreachable::new(detail, advice).maybe_applied())
+    }
+
+    pub(crate) fn effort(&self) -> Effort<'_> {
+        Effort { driver: self, failing_since: None, failures: 0 }
+    }
+
+    pub(crate) fn key(&self, name: &str) -> Result<Key, InvalidInput> {
+        Key::new(&self.prefix, name)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.closing.notify_waiters();
+    }
+
+    async fn closing(&self) {
+        let closing = self.closing.notified();
+        if !self.is_closed() {
+            closing.await;
+        }
+    }
+
+    fn check(&self, request: &Request) -> Result<Checked, InvalidInput> {
+        let key = self.key(&request.name)?;
+        let mut ttl = check_ttl(request.ttl)?;
+        check_metadata(&request.metadata)?;
+        request.backoff.check()?;
+        if let Some(max_hold) = request.max_hold {
+            if max_hold < MIN_TTL {
+                return Err(InvalidInput::MaxHold { given: max_hold });
+            }
+            ttl = check_ttl(ttl.min(max_hold))?;
+        }
+        Ok(Checked { key, ttl })
+    }
+}
+
+struct Checked {
+    key: Key,
+    ttl: Duration,
+}
+
+enum Last {
+    None,
+    Held(Holder),
+    Failed(Unreachable),
+}
+
+/// The claims of one acquisition. Whatever they may have taken when it is dropped, at any
+/// await, is given back in the background.
+struct Pursuit<'a> {
+    driver: &'a Arc<Driver>,
+    request: &'a Request,
+    claim: Claim,
+    pending: Option<Call<Claimed>>,
+    /// An earlier claim with this token got no answer.
+    unresolved: bool,
+}
+
+impl<'a> Pursuit<'a> {
+    fn new(driver: &'a Arc<Driver>, key: &Key, request: &'a Request, ttl: Duration) -> Self {
+        let metadata = Arc::clone(&request.metadata);
+        let claim = Claim { key: key.clone(), token: Token::generate(), metadata, ttl };
+        Self { driver, request, claim, pending: None, unresolved: false }
+    }
+
+    /// One claim. Tried again after no answer, it has the same token, so that a claim which
+    /// was carried out in spite of that is recognised as ours.
+    async fn claim(&mut self, deadline: Moment) -> Result<Claimed, StoreError> {
+        let sent_at = self.driver.clock.now();
+        // Here while it is under way, so that it is not lost with this future.
+        let pending = self.pending.insert(self.driver.store.claim(&self.claim));
+        let outcome = self.driver.clock.until(deadline, pending.as_mut()).await;
+        self.pending = None;
+        let outcome = outcome.unwrap_or_else(|| Err(self.driver.unanswered(sent_at)));
+        if let Err(StoreError::Unreachable(error)) = &outcome {
+            self.unresolved |= error.is_maybe_applied();
+        }
+        outcome
+    }
+
+    /// Makes the grant a lease, if it is still worth anything.
+    fn won(&mut self, sent_at: Moment, now: Moment, fence: u64) -> Option<Lease> {
+        let request = self.request;
+        let tenure = Tenure::new(sent_at, self.claim.ttl, request.renewed, request.max_hold);
+        let holding = self.holding(fence, tenure);
+        self.unresolved = false;
+        let in_time = now < term::valid_until(sent_at, self.claim.ttl);
+        if in_time && self.driver.keeper.keep(&holding) {
+            return Some(Lease::new(Arc::clone(self.driver), holding));
+        }
+        self.driver.keeper.clean_up(holding.remains(now));
+        // That token is dead now.
+        self.claim.token = Token::generate();
+        None
+    }
+
+    fn holding(&self, fence: u64, tenure: Tenure) -> Arc<Holding> {
+        let Claim { key, token, metadata, .. } = &self.claim;
+        let id = self.driver.keeper.next_id();
+        let metadata = Arc::clone(metadata);
+        Arc::new(Holding::new(id, key.clone(), *token, metadata, fence, tenure, self.unresolved))
+    }
+}
+
+impl Drop for Pursuit<'_> {
+    fn drop(&mut self) {
+        let pending = self.pending.take();
+        if pending.is_none() && !self.unresolved {
+            return;
+        }
+        let now = self.driver.clock.now();
+        let tenure = Tenure::new(now, self.claim.ttl, false, None);
+        let holding = self.holding(0, tenure);
+        // What comes late may come a while from now.
+        let until = now + self.claim.ttl + self.driver.command_timeout;
+        let unresolved = self.unresolved;
+        self.driver.keeper.clean_up(Chore { pending, unresolved, holding, until });
+    }
+}
+
+/// How long a failing store is asked again.
+pub(crate) struct Effort<'a> {
+    driver: &'a Driver,
+    failing_since: Option<Moment>,
+    failures: u32,
+}
+
+impl Effort<'_> {
+    /// Pauses and answers `true` if it makes sense to ask again.
+    pub(crate) async fn goes_on_after(&mut self, error: &StoreError) -> bool {
+        if matches!(error, StoreError::Refused(_)) {
+            return false;
+        }
+        let clock = &self.driver.clock;
+        let now = clock.now();
+        let since = *self.failing_since.get_or_insert(now);
+        self.failures += 1;
+        let pause = RETRY_PACE.pause_after(self.failures, chance()).unwrap_or_default();
+        if now + pause >= since + self.driver.patience {
+            return false;
+        }
+        clock.sleep_until(now + pause).await;
+        true
+    }
+}
+
+const RETRY_PACE: Backoff =
+    Backoff::exponential(Duration::from_millis(20), Duration::from_millis(200));
+
+fn free(now: Moment, holder: &Holder) -> Free {
+    match holder.remaining() {
+        Remaining::For(left) => Free::At(now + left),
+        Remaining::Forever => Free::Never,
+    }
+}
+
+fn foreign(key: &Key, type_name: &str) -> Refused {
+    let detail = format!("the key {:?} is a {type_name} and not a lock", key.lock());
+    Refused::new(RefusalCause::ForeignKey, detail)
+}
+
+fn granted_too_late() -> Unreachable {
+    Unreachable::new(
+        "the lock was granted, but the answer took longer than the lease lasts",
+        "choose a longer TTL, or find out what makes the store so slow",
+    )
+}
+
+fn tell_acquired(lease: &Lease, contest: &Contest, now: Moment) {
+    let (name, fence) = (lease.name(), lease.fence());
+    if contest.tries() > 0 {
+        let waited = contest.waited(now);
+        tracing::info!(name, fence, ?waited, tries = contest.tries() + 1, "acquired after a wait");
+    } else {
+        tracing::debug!(name, fence, "acquired");
+    }
+}
+
+/// A number in `0.0..1.0`, for pauses that should differ.
+fn chance() -> f64 {
+    f64::from(getrandom::u32().unwrap_or_default()) / (f64::from(u32::MAX) + 1.0)
+}

@@ -1,0 +1,168 @@
+//! What can be seen of a lock from outside.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use crate::token::split_value;
+
+/// What [`Client::inspect`](crate::Client::inspect) saw.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Inspection {
+    /// Nobody holds it.
+    Free,
+    /// Somebody holds it.
+    Held(Holder),
+    /// The key under this name is not a lock: it has another type.
+    Foreign {
+        /// The store's word for the type, such as `hash`.
+        type_name: Box<str>,
+    },
+}
+
+impl Inspection {
+    /// Whether nobody holds it.
+    pub fn is_free(&self) -> bool {
+        matches!(self, Self::Free)
+    }
+
+    /// Who holds it, if anybody.
+    pub fn holder(&self) -> Option<&Holder> {
+        match self {
+            Self::Held(holder) => Some(holder),
+            _ => None,
+        }
+    }
+}
+
+/// What [`Client::force_release`](crate::Client::force_release) did.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ForceReleased {
+    /// Nobody held it.
+    AlreadyFree,
+    /// This holder's lease was broken.
+    Broken(Holder),
+    /// The holder changed between the look and the deed; nothing was done.
+    Changed,
+}
+
+/// How long a lock stays taken if its holder does nothing more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remaining {
+    /// This long.
+    For(Duration),
+    /// The key has no expiry: a client that sets none made it, or somebody removed it.
+    Forever,
+}
+
+/// Who holds a lock, as far as the store can tell.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Holder {
+    pub(crate) value: Box<[u8]>,
+    pub(crate) remaining: Remaining,
+    pub(crate) facts: Option<Facts>,
+}
+
+/// What the holder's keeper has told the store, with its first renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) fence: u64,
+    pub(crate) since: SystemTime,
+    pub(crate) ttl: Duration,
+}
+
+impl Holder {
+    /// How long the lock stays taken if the holder does nothing more.
+    pub fn remaining(&self) -> Remaining {
+        self.remaining
+    }
+
+    /// What the holder said of itself.
+    ///
+    /// `None` if the key's value does not start with a 22-character token, as leasehold and
+    /// bsm/redislock write it: then all of the value is the other client's secret.
+    pub fn metadata(&self) -> Option<&[u8]> {
+        split_value(&self.value).map(|(_, metadata)| metadata)
+    }
+
+    /// The holder's fence, once its keeper has renewed for the first time (a third of its
+    /// TTL after the grant). Short and fixed leases never tell: it would cost each of them
+    /// a write.
+    pub fn fence(&self) -> Option<u64> {
+        self.facts.map(|facts| facts.fence)
+    }
+
+    /// Since when it is held, by the store's clock; known when the fence is.
+    pub fn since(&self) -> Option<SystemTime> {
+        self.facts.map(|facts| facts.since)
+    }
+
+    /// Whether the store says that more time is left than the holder ever asked for, which
+    /// means that the store's clock was set back. The holder's next renewal mends it.
+    ///
+    /// Known when the fence is; `false` otherwise.
+    pub fn outlasts_its_ttl(&self) -> bool {
+        match (self.remaining, self.facts) {
+            // The slack is for the round trip between the two clocks involved.
+            (Remaining::For(left), Some(facts)) => left > facts.ttl + Duration::from_secs(1),
+            _ => false,
+        }
+    }
+
+    /// The metadata for a message: what can be printed of it, and not too much.
+    pub(crate) fn described(&self) -> Option<String> {
+        let metadata = self.metadata().filter(|metadata| !metadata.is_empty())?;
+        let text = String::from_utf8_lossy(metadata);
+        let mut shown: String = text.chars().take(SHOWN).flat_map(printable).collect();
+        if text.chars().nth(SHOWN).is_some() {
+            shown.push('…');
+        }
+        Some(shown)
+    }
+}
+
+/// The value is left out: its first part is the holder's token.
+impl fmt::Debug for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Holder")
+            .field("remaining", &self.remaining)
+            .field("metadata", &self.described())
+            .field("facts", &self.facts)
+            .finish_non_exhaustive()
+    }
+}
+
+const SHOWN: usize = 80;
+
+fn printable(c: char) -> Vec<char> {
+    if c.is_control() { c.escape_default().collect() } else { vec![c] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::Token;
+
+    fn holder(value: Vec<u8>) -> Holder {
+        Holder { value: value.into(), remaining: Remaining::Forever, facts: None }
+    }
+
+    #[test]
+    fn metadata_in_messages_is_short_and_harmless() {
+        let token = Token::generate();
+        let with = |metadata: &[u8]| holder([token.as_bytes(), metadata].concat());
+        assert_eq!(with(b"pod-7").described().unwrap(), "pod-7");
+        assert_eq!(with(b"a\x1b[31m").described().unwrap(), "a\\u{1b}[31m");
+        assert_eq!(with(b"").described(), None);
+        assert_eq!(with(&[b'x'; 200]).described().unwrap().chars().count(), SHOWN + 1);
+        assert!(with(&[0xff, 0xfe]).described().is_some());
+    }
+
+    #[test]
+    fn a_foreign_value_is_a_secret_as_a_whole() {
+        let foreign = holder(b"hunter2hunter2".to_vec());
+        assert_eq!(foreign.metadata(), None);
+        assert!(!format!("{foreign:?}").contains("hunter2"));
+    }
+}

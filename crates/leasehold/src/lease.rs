@@ -1,0 +1,595 @@
+//! The lease a user holds.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::clock::Moment;
+use crate::driver::Driver;
+use crate::error::{
+    Lost, ReleaseError, RemainingError, RenewError, RunError, StoreError, Unreachable,
+};
+use crate::keeper::{Chore, Sent};
+use crate::name::{Key, check_ttl};
+use crate::proto::tenure::{Action, End, Tenure, Ticket};
+use crate::race::{First, first_of};
+use crate::store::{Kept, Record, Renewal};
+use crate::token::Token;
+
+/// A lock that is ours for a time.
+///
+/// It is renewed in the background until it is released, unless it was acquired
+/// [`fixed`](crate::Acquire::fixed). Dropping it releases it in the background: on any thread,
+/// inside a runtime or not, and without waiting. If the process dies, it is free after its TTL.
+///
+/// A lease can be *lost*: the process was stopped for too long, the store was out of reach, an
+/// operator broke it. [`is_held`](Self::is_held) turns false then, [`lost`](Self::lost) wakes
+/// up, and [`run`](Self::run) cancels its body. None of them can undo a write that is already
+/// under way, so let storage compare the [`fence`](Self::fence).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let locks = leasehold::connect("memory:").await?;
+/// let lease = locks.acquire("order:42").await?;
+/// assert!(lease.is_held());
+/// // … UPDATE orders SET …, fence = $fence WHERE id = 42 AND fence < $fence
+/// println!("working under fence {}", lease.fence());
+/// lease.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a lease that is dropped is released at once"]
+pub struct Lease {
+    driver: Arc<Driver>,
+    holding: Arc<Holding>,
+}
+
+/// How a lease was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// Its time ran out before it could be renewed.
+    Expired,
+    /// Somebody else has the lock.
+    Taken,
+    /// It was released: by an operator, by a client that deleted the key, by a server that
+    /// forgot everything, or by [`Client::close`](crate::Client::close).
+    Released,
+    /// It was held for as long as [`max_hold`](crate::Acquire::max_hold) allows.
+    MaxHold,
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "its time ran out before it could be renewed",
+            Self::Taken => "somebody else has it",
+            Self::Released => "it was released or deleted in the store",
+            Self::MaxHold => "it was held for as long as max_hold allows",
+        })
+    }
+}
+
+impl Lease {
+    pub(crate) fn new(driver: Arc<Driver>, holding: Arc<Holding>) -> Self {
+        Self { driver, holding }
+    }
+
+    /// The name, as it was given to `acquire`.
+    pub fn name(&self) -> &str {
+        self.holding.key.name()
+    }
+
+    /// What proves to the store that the lease is ours. Keep it secret.
+    pub fn token(&self) -> &Token {
+        &self.holding.token
+    }
+
+    /// A number above that of every earlier holder of this name.
+    ///
+    /// Send it along with every write that the lease protects, and let the storage refuse a
+    /// write whose fence is below the highest it has seen: that stops a holder which was
+    /// stopped for too long and does not know it yet. Fits an `i64`.
+    pub fn fence(&self) -> u64 {
+        self.holding.fence
+    }
+
+    /// What `acquire` was told to store beside the token.
+    pub fn metadata(&self) -> &[u8] {
+        &self.holding.metadata
+    }
+
+    /// Whether the lease is certainly still ours, by what is known here. Asks nobody.
+    ///
+    /// False from the end of the TTL on, counted from before the last successful request was
+    /// sent, whatever else happens.
+    pub fn is_held(&self) -> bool {
+        self.holding.poll_lost(self.driver.clock.now()).is_none()
+    }
+
+    /// For how long the lease is certainly ours, if no further renewal succeeds. Asks nobody.
+    pub fn valid_for(&self) -> Duration {
+        self.holding.lock().valid_for(self.driver.clock.now())
+    }
+
+    /// For how long the store will keep the lease, if no further renewal reaches it.
+    ///
+    /// This asks the store, so it is older than [`valid_for`](Self::valid_for) by half a round
+    /// trip, and it is the store's clock that counts. `Duration::MAX` if somebody took the
+    /// key's expiry away. A store that says more than was ever asked for (its clock was set
+    /// back) is logged as a warning; the next renewal mends it.
+    ///
+    /// # Errors
+    ///
+    /// [`RemainingError::Lost`] if the lease is not ours, otherwise why the store has no answer.
+    pub async fn remaining(&self) -> Result<Duration, RemainingError> {
+        if let Some(reason) = self.holding.poll_lost(self.driver.clock.now()) {
+            return Err(self.holding.lost_for(reason).into());
+        }
+        let Holding { key, token, .. } = &*self.holding;
+        let asked = self.driver.ask(|| self.driver.store.remaining(key, token)).await?;
+        let ttl = self.holding.ttl();
+        match asked.answer {
+            Ok(left) => {
+                if left > ttl + Duration::from_secs(1) {
+                    tracing::warn!(
+                        name = self.name(),
+                        ?left,
+                        ?ttl,
+                        "the store keeps a lease for longer than asked: was its clock set back?"
+                    );
+                }
+                Ok(left)
+            }
+            Err(kept) => {
+                let reason = self.holding.end(self.driver.clock.now(), loss_by(kept));
+                self.driver.keeper.forget(&self.holding);
+                Err(self.holding.lost_for(reason).into())
+            }
+        }
+    }
+
+    /// Returns once the lease is lost, and says how. Pending for ever while it is held.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn lost(&self) -> LossReason {
+        self.holding.lost(&self.driver).await
+    }
+
+    /// Runs `body` while the lease is held, then releases it.
+    ///
+    /// If the lease is lost, `body` is dropped at its next await and the error says so. If it
+    /// had finished by the time the loss was found, the error carries its output: you decide
+    /// what work without protection is worth.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let locks = leasehold::connect("memory:").await?;
+    /// let total = locks.acquire("stock:1001").await?.run(async { 40 + 2 }).await?;
+    /// assert_eq!(total, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Lost`] if the lease was lost, [`RunError::Release`] if it was not and the
+    /// release got no clear answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body and releases the lease in the background.
+    pub async fn run<F: Future>(self, body: F) -> Result<F::Output, RunError<F::Output>> {
+        // The loss first: after a pause, nothing of the body runs before it is noticed.
+        match first_of(self.lost(), body).await {
+            First::Left(reason) => {
+                Err(RunError::Lost { lost: self.holding.lost_for(reason), output: None })
+            }
+            First::Right(output) => match self.release().await {
+                Ok(()) => Ok(output),
+                Err(ReleaseError::Lost(lost)) => Err(RunError::Lost { lost, output: Some(output) }),
+                Err(error) => Err(RunError::Release { error, output }),
+            },
+        }
+    }
+
+    /// Renews the lease now, for `ttl` from now on; it may be shorter than before. The keeper
+    /// goes on with this TTL.
+    ///
+    /// For a [`fixed`](crate::Acquire::fixed) lease this is the only renewal. It never goes
+    /// beyond what [`max_hold`](crate::Acquire::max_hold) allows.
+    ///
+    /// # Errors
+    ///
+    /// [`RenewError::Lost`] if the lease is not ours: a renewal never brings a lease back.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the lease was renewed; what counts as held
+    /// stays on the safe side.
+    pub async fn renew(&self, ttl: Duration) -> Result<(), RenewError> {
+        let ttl = check_ttl(ttl)?;
+        let driver = &self.driver;
+        let mut effort = driver.effort();
+        loop {
+            let now = driver.clock.now();
+            let renewal = match self.holding.begin_hand_renewal(now, ttl) {
+                Ok(renewal) => renewal,
+                Err(reason) => return Err(self.holding.lost_for(reason).into()),
+            };
+            let mut under_way = HandRenewal { lease: self, ticket: Some(renewal.ticket) };
+            let call = driver.store.renew(&[renewal.request]);
+            let outcome = driver.call(call, now + driver.command_timeout).await;
+            let ticket = under_way.ticket.take().expect("taken once");
+            let now = driver.clock.now();
+            match outcome.map(|kept| kept[0]) {
+                Ok(Kept::Ours) => {
+                    let renewed = self.holding.handle_hand_renewed(ticket, now, ttl);
+                    driver.keeper.reschedule(&self.holding);
+                    match renewed {
+                        Renewed::Held => return Ok(()),
+                        Renewed::Released => {}
+                        Renewed::TooLate => driver.keeper.clean_up(self.holding.remains(now)),
+                    }
+                }
+                Ok(kept) => {
+                    self.holding.handle_gone(ticket, now, loss_by(kept));
+                    driver.keeper.forget(&self.holding);
+                }
+                Err(error) => {
+                    self.holding.handle_failed(ticket, now);
+                    driver.keeper.reschedule(&self.holding);
+                    if !effort.goes_on_after(&error).await {
+                        return Err(error.into());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives the lock back, and says if the lease had been lost before.
+    ///
+    /// # Errors
+    ///
+    /// - [`ReleaseError::Lost`]: it was not ours any more. What ran since the loss ran
+    ///   without protection.
+    /// - [`ReleaseError::Unreachable`], [`ReleaseError::Refused`]: the store did not confirm.
+    ///   The release goes on in the background until the lease's end.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future after its first poll leaves the release to the background.
+    pub async fn release(self) -> Result<(), ReleaseError> {
+        let (driver, holding) = (&self.driver, &self.holding);
+        let now = driver.clock.now();
+        let valid_until = holding.lock().valid_until();
+        let begun = holding.lock().begin_release(now);
+        driver.keeper.forget(holding);
+        if let Err(reason) = begun {
+            return Err(holding.lost_for(reason).into());
+        }
+        let mut under_way = UnderWay { lease: &self, unresolved: false, done: false };
+        let mut effort = driver.effort();
+        loop {
+            let sent_at = driver.clock.now();
+            let call = driver.store.release(&holding.key, &holding.token, holding.is_recorded());
+            match driver.call(call, sent_at + driver.command_timeout).await {
+                Ok(kept) => {
+                    under_way.done = true;
+                    let in_time = driver.clock.now() < valid_until;
+                    return match kept {
+                        Kept::Ours => {
+                            tracing::debug!(name = self.name(), fence = self.fence(), "released");
+                            Ok(())
+                        }
+                        // An earlier try got no answer, and it was that one which released.
+                        _ if under_way.unresolved && in_time => Ok(()),
+                        _ if under_way.unresolved => Err(unknown_release().into()),
+                        _ if !in_time => Err(holding.lost_for(LossReason::Expired).into()),
+                        kept => Err(holding.lost_for(loss_by(kept)).into()),
+                    };
+                }
+                Err(error) => {
+                    if let StoreError::Unreachable(error) = &error {
+                        under_way.unresolved |= error.is_maybe_applied();
+                    }
+                    if driver.clock.now() >= valid_until || !effort.goes_on_after(&error).await {
+                        tracing::warn!(
+                            name = self.name(), fence = self.fence(), %error,
+                            "release not confirmed, goes on in the background"
+                        );
+                        return Err(error.into());
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.driver.keeper.forget(&self.holding);
+        if let Some(chore) = self.holding.give_up(self.driver.clock.now()) {
+            self.driver.keeper.clean_up(chore);
+        }
+    }
+}
+
+/// The token is left out.
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("name", &self.name())
+            .field("fence", &self.fence())
+            .field("valid_for", &self.valid_for())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A release that was begun: if its caller drops it, the keeper brings it to an end.
+struct UnderWay<'a> {
+    lease: &'a Lease,
+    unresolved: bool,
+    done: bool,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            let Lease { driver, holding } = self.lease;
+            driver.keeper.clean_up(holding.remains(driver.clock.now()));
+        }
+    }
+}
+
+/// A renewal by hand: if its caller drops it, its outcome is unknown.
+struct HandRenewal<'a> {
+    lease: &'a Lease,
+    ticket: Option<Ticket>,
+}
+
+impl Drop for HandRenewal<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            let Lease { driver, holding } = self.lease;
+            holding.handle_failed(ticket, driver.clock.now());
+            driver.keeper.reschedule(holding);
+        }
+    }
+}
+
+fn loss_by(kept: Kept) -> LossReason {
+    if kept == Kept::Taken { LossReason::Taken } else { LossReason::Released }
+}
+
+fn unknown_release() -> Unreachable {
+    Unreachable::new(
+        "the release was sent in time, but no answer came before the lease ended",
+        "the lock is not ours any more; whether it was to the end is not known",
+    )
+    .maybe_applied()
+}
+
+/// A lease as the user's handle and the keeper share it.
+#[derive(Debug)]
+pub(crate) struct Holding {
+    id: u64,
+    key: Key,
+    token: Token,
+    fence: u64,
+    metadata: Arc<[u8]>,
+    tenure: Mutex<Tenure>,
+    /// Under which moment the keeper has it, in nanoseconds; zero is none. Changed under the
+    /// keeper's mutex only.
+    timer: AtomicU64,
+    ended: Notify,
+    /// Whether a claim for it got no answer, and may yet be carried out again.
+    unresolved_claim: bool,
+}
+
+impl Holding {
+    pub(crate) fn new(
+        id: u64,
+        key: Key,
+        token: Token,
+        metadata: Arc<[u8]>,
+        fence: u64,
+        tenure: Tenure,
+        unresolved_claim: bool,
+    ) -> Self {
+        Self {
+            id,
+            key,
+            token,
+            fence,
+            metadata,
+            tenure: Mutex::new(tenure),
+            timer: AtomicU64::new(0),
+            ended: Notify::new(),
+            unresolved_claim,
+        }
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn key(&self) -> &Key {
+        &self.key
+    }
+
+    pub(crate) fn token(&self) -> &Token {
+        &self.token
+    }
+
+    pub(crate) fn timer(&self) -> Option<Moment> {
+        match self.timer.load(Ordering::Relaxed) {
+            0 => None,
+            nanos => Some(Moment::from_nanos(nanos)),
+        }
+    }
+
+    pub(crate) fn set_timer(&self, at: Option<Moment>) {
+        self.timer.store(at.map_or(0, Moment::as_nanos), Ordering::Relaxed);
+    }
+
+    pub(crate) fn ttl(&self) -> Duration {
+        self.lock().ttl()
+    }
+
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.lock().is_recorded()
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Moment> {
+        self.lock().poll_timeout()
+    }
+
+    pub(crate) fn poll_action(&self, now: Moment) -> Action {
+        let action = self.lock().poll_action(now);
+        if let Action::Lost(reason) = action {
+            self.announce(reason);
+        }
+        action
+    }
+
+    pub(crate) fn begin_renewal(self: Arc<Self>, now: Moment, ttl: Duration, record: bool) -> Sent {
+        let mut tenure = self.lock();
+        let ticket = tenure.begin_renewal(now, ttl, record);
+        let held_for = tenure.held_for(now);
+        drop(tenure);
+        let renewal = Renewal { key: self.key.clone(), token: self.token, ttl };
+        let record_request = Record { renewal, fence: self.fence, held_for };
+        Sent { holding: self, ticket, record: record_request, is_record: record }
+    }
+
+    pub(crate) fn handle_renewed(&self, ticket: Ticket, now: Moment) -> Renewed {
+        let mut tenure = self.lock();
+        let late = tenure.handle_renewed(ticket, now);
+        let renewed = match tenure.poll_end() {
+            None if tenure.is_held(now) => Renewed::Held,
+            Some(End::Released) => Renewed::Released,
+            _ => Renewed::TooLate,
+        };
+        drop(tenure);
+        if late && renewed == Renewed::Held {
+            tracing::warn!(name = self.key.name(), fence = self.fence, "renewed late");
+        }
+        renewed
+    }
+
+    pub(crate) fn handle_gone(&self, ticket: Ticket, now: Moment, reason: LossReason) {
+        let news = self.lock().handle_gone(ticket, now, reason);
+        if let Some(reason) = news {
+            self.announce(reason);
+        }
+    }
+
+    pub(crate) fn handle_failed(&self, ticket: Ticket, now: Moment) {
+        self.lock().handle_failed(ticket, now);
+    }
+
+    /// Ends the lease for good. What is to be released, if it was still held.
+    pub(crate) fn give_up(self: &Arc<Self>, now: Moment) -> Option<Chore> {
+        let begun = self.lock().begin_release(now);
+        self.ended.notify_waiters();
+        begun.ok().map(|()| self.remains(now))
+    }
+
+    /// What may be left in the store of a lease that has ended here.
+    pub(crate) fn remains(self: &Arc<Self>, now: Moment) -> Chore {
+        let tenure = self.lock();
+        let unresolved = self.unresolved_claim || tenure.has_unanswered_renewals();
+        // A renewal carried out as late as now keeps it for one more TTL.
+        let until = now + tenure.ttl();
+        drop(tenure);
+        Chore { pending: None, unresolved, holding: Arc::clone(self), until }
+    }
+
+    fn poll_lost(&self, now: Moment) -> Option<LossReason> {
+        let mut tenure = self.lock();
+        let is_news = tenure.poll_end().is_none();
+        let reason = tenure.poll_lost(now)?;
+        drop(tenure);
+        if is_news {
+            self.announce(reason);
+        }
+        Some(reason)
+    }
+
+    /// The store says that it is not ours. Answers the reason that counts.
+    fn end(&self, now: Moment, reason: LossReason) -> LossReason {
+        let news = self.lock().handle_not_ours(now, reason);
+        if let Some(reason) = news {
+            self.announce(reason);
+        }
+        self.poll_lost(now).unwrap_or(reason)
+    }
+
+    async fn lost(&self, driver: &Driver) -> LossReason {
+        loop {
+            let ended = self.ended.notified();
+            if let Some(reason) = self.poll_lost(driver.clock.now()) {
+                return reason;
+            }
+            let deadline = self.lock().valid_until();
+            driver.clock.until(deadline, ended).await;
+        }
+    }
+
+    fn begin_hand_renewal(&self, now: Moment, ttl: Duration) -> Result<HandRequest, LossReason> {
+        if let Some(reason) = self.poll_lost(now) {
+            return Err(reason);
+        }
+        let mut tenure = self.lock();
+        let ttl = tenure.longest_renewal(now, ttl);
+        if ttl.is_zero() {
+            return Err(LossReason::MaxHold);
+        }
+        let ticket = tenure.begin_renewal(now, ttl, false);
+        let request = Renewal { key: self.key.clone(), token: self.token, ttl };
+        Ok(HandRequest { ticket, request })
+    }
+
+    fn handle_hand_renewed(&self, ticket: Ticket, now: Moment, ttl: Duration) -> Renewed {
+        self.lock().adopt_ttl(ttl);
+        self.handle_renewed(ticket, now)
+    }
+
+    fn lost_for(&self, reason: LossReason) -> Lost {
+        Lost { name: self.key.name().into(), reason }
+    }
+
+    fn announce(&self, reason: LossReason) {
+        tracing::warn!(name = self.key.name(), fence = self.fence, %reason, "lease lost");
+        self.ended.notify_waiters();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tenure> {
+        // Nothing in a tenure panics half-way through a change.
+        self.tenure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a renewal that the store has carried out is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewed {
+    Held,
+    /// Its holder gave it back meanwhile, and sees to the rest.
+    Released,
+    /// It was lost before the answer came: the store now keeps it for nobody.
+    TooLate,
+}
+
+struct HandRequest {
+    ticket: Ticket,
+    request: Renewal,
+}

@@ -1,0 +1,74 @@
+//! Distributed locks that are leases: an owner, an end, and a fence.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let locks = leasehold::connect("memory:").await?; // or "redis://127.0.0.1"
+//!
+//! let lease = locks.acquire("order:42").await?; // waits its turn, renews itself
+//! // … the work, with lease.fence() in every write …
+//! lease.release().await?; // says if it was lost before
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - [`connect`] gives a [`Client`]; [`Client::acquire`] and [`Client::try_acquire`] give a
+//!   [`Lease`].
+//! - Every error has a [`kind`](ErrorKind): busy, lost, unreachable, refused or invalid.
+//! - [`manual`] says what is promised and what is not, how time counts, how to use the
+//!   fence, and what to do in each failure. Coming from go-zero's RedisLock, redis_lock,
+//!   LockHelper or bsm/redislock? See [`manual`].
+//!
+//! # Features
+//!
+//! Features only add. All are on by default.
+//!
+//! | feature | what it adds |
+//! | --- | --- |
+//! | `redis` | the store on a Redis or Valkey primary; without it there is the memory store |
+//! | `tls` | `rediss://`, by rustls |
+//!
+//! # Requirements
+//!
+//! Rust 1.88. A tokio runtime with time enabled (and IO, for Redis) wherever a lease is
+//! acquired; leases may be dropped anywhere. Redis 6.2 or Valkey 7.2. Linux and macOS are
+//! fully supported, the library on Windows too.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod backoff;
+mod client;
+mod clock;
+mod driver;
+mod error;
+mod inspect;
+mod keeper;
+mod lease;
+pub mod manual;
+mod name;
+mod options;
+mod proto;
+mod race;
+mod store;
+mod token;
+
+pub use backoff::Backoff;
+pub use client::{Builder, Client, builder, connect};
+pub use clock::ManualClock;
+pub use error::{
+    AcquireError, Busy, CloseError, ConnectError, ErrorKind, InspectError, InvalidInput, Lost,
+    RefusalCause, Refused, ReleaseError, RemainingError, RenewError, RunError, Unreachable,
+};
+pub use inspect::{ForceReleased, Holder, Inspection, Remaining};
+pub use lease::{Lease, LossReason};
+pub use name::{MAX_METADATA_LEN, MAX_NAME_LEN, MAX_PREFIX_LEN, MAX_TTL, MIN_TTL};
+pub use options::{Acquire, TryAcquire};
+pub use token::Token;
+
+/// The `redis` crate whose connections [`Builder::with_connection`] and
+/// [`Builder::with_factory`] take. A new major version of it is a new major version of this
+/// crate.
+#[cfg(feature = "redis")]
+#[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
+pub use ::redis;

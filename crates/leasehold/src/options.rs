@@ -1,0 +1,190 @@
+//! The builders that `acquire` and `try_acquire` return: await them to run them.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::Instrument;
+
+use crate::backoff::Backoff;
+use crate::driver::{Driver, Request};
+use crate::error::AcquireError;
+use crate::lease::Lease;
+
+/// The setters that both builders have.
+macro_rules! lease_options {
+    () => {
+        /// How long the lease lasts without a renewal. Default 30 s.
+        ///
+        /// Shorter frees the lock of a crashed holder sooner, and tolerates shorter pauses of
+        /// a living one: a process stopped, or cut off from the store, for longer than this
+        /// loses its lease. 10 ms to 30 days.
+        pub fn ttl(mut self, ttl: Duration) -> Self {
+            self.request.ttl = ttl;
+            self
+        }
+
+        /// What others see of the holder, such as a host name. Default: nothing. Up to 4 KiB
+        /// of any bytes.
+        ///
+        /// It is stored behind the token in the lock's own value, where
+        /// [`inspect`](crate::Client::inspect) and bsm/redislock find it.
+        pub fn metadata(mut self, metadata: impl AsRef<[u8]>) -> Self {
+            self.request.metadata = metadata.as_ref().into();
+            self
+        }
+
+        /// Does not renew the lease in the background: it ends after its TTL unless
+        /// [`Lease::renew`] is called. Default: renewed.
+        ///
+        /// For those who want a hard end without a keeper. The price is that work which takes
+        /// longer than expected loses its lease.
+        pub fn fixed(mut self) -> Self {
+            self.request.renewed = false;
+            self
+        }
+
+        /// Ends the lease after this long even if its holder is alive. Default: no limit.
+        ///
+        /// A holder that hangs, and whose process lives on, would otherwise keep the lock for
+        /// ever. At the end the lease is lost with [`LossReason::MaxHold`](crate::LossReason::MaxHold),
+        /// and the store lets go of it by itself.
+        pub fn max_hold(mut self, most: Duration) -> Self {
+            self.request.max_hold = Some(most);
+            self
+        }
+    };
+}
+
+/// An acquisition that waits its turn. Made by [`Client::acquire`](crate::Client::acquire);
+/// await it to get the [`Lease`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let locks = leasehold::connect("memory:").await?;
+/// let lease = locks
+///     .acquire("stock:1001")
+///     .ttl(Duration::from_secs(10))
+///     .wait(Duration::from_secs(2))
+///     .metadata("pod-7")
+///     .await?;
+/// assert_eq!(lease.metadata(), b"pod-7");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Cancel safety
+///
+/// Dropping the future at any point leaves no lease behind: what a claim under way may have
+/// taken is released in the background.
+#[derive(Debug)]
+#[must_use = "nothing is acquired until this is awaited"]
+pub struct Acquire {
+    driver: Arc<Driver>,
+    request: Request,
+}
+
+impl Acquire {
+    pub(crate) fn new(driver: Arc<Driver>, name: &str) -> Self {
+        Self { driver, request: request(name, None) }
+    }
+
+    lease_options!();
+
+    /// Waits at most this long for another holder. Default: without limit.
+    ///
+    /// A store that does not answer is a matter of the client's
+    /// [`patience`](crate::Builder::patience), and of this limit, whichever ends first.
+    pub fn wait(mut self, at_most: Duration) -> Self {
+        self.request.wait = Some(at_most);
+        self
+    }
+
+    /// Does not wait for another holder: the answer is [`AcquireError::Busy`] at once.
+    pub fn no_wait(self) -> Self {
+        self.wait(Duration::ZERO)
+    }
+
+    /// How to come back while another one holds it. Default: after 5 ms, doubling up to
+    /// 250 ms, without limit; and as soon as the holder's time runs out.
+    ///
+    /// Asking more often finds a free lock sooner and costs the store more.
+    pub fn retry(mut self, backoff: Backoff) -> Self {
+        self.request.backoff = backoff;
+        self
+    }
+}
+
+impl IntoFuture for Acquire {
+    type Output = Result<Lease, AcquireError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { driver, request } = self;
+        let span = tracing::debug_span!("acquire", name = &*request.name);
+        let acquiring = async move {
+            match driver.acquire(request).await? {
+                Ok(lease) => Ok(lease),
+                Err(busy) => Err(AcquireError::Busy(Box::new(busy))),
+            }
+        };
+        Box::pin(acquiring.instrument(span))
+    }
+}
+
+/// An acquisition that does not wait. Made by
+/// [`Client::try_acquire`](crate::Client::try_acquire); await it to get the [`Lease`], or
+/// `None` if somebody else has it.
+///
+/// # Cancel safety
+///
+/// As for [`Acquire`].
+#[derive(Debug)]
+#[must_use = "nothing is acquired until this is awaited"]
+pub struct TryAcquire {
+    driver: Arc<Driver>,
+    request: Request,
+}
+
+impl TryAcquire {
+    pub(crate) fn new(driver: Arc<Driver>, name: &str) -> Self {
+        Self { driver, request: request(name, Some(Duration::ZERO)) }
+    }
+
+    lease_options!();
+}
+
+impl IntoFuture for TryAcquire {
+    type Output = Result<Option<Lease>, AcquireError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { driver, request } = self;
+        let span = tracing::debug_span!("try_acquire", name = &*request.name);
+        let acquiring = async move { Ok(driver.acquire(request).await?.ok()) };
+        Box::pin(acquiring.instrument(span))
+    }
+}
+
+/// The default TTL. Long enough for the pauses that healthy processes have (garbage
+/// collection, a busy disk, a live migration), short enough to wait out after a crash.
+const DEFAULT_TTL: Duration = Duration::from_secs(30);
+
+const DEFAULT_BACKOFF: Backoff =
+    Backoff::exponential(Duration::from_millis(5), Duration::from_millis(250));
+
+fn request(name: &str, wait: Option<Duration>) -> Request {
+    Request {
+        name: name.into(),
+        ttl: DEFAULT_TTL,
+        metadata: Arc::default(),
+        renewed: true,
+        max_hold: None,
+        wait,
+        backoff: DEFAULT_BACKOFF,
+    }
+}

@@ -1,0 +1,259 @@
+//! One acquisition, from the first claim to the lease or to giving up.
+//!
+//! ```text
+//!            poll_step ──► Claim ──► handle_held ───► Sleep ──► Claim …
+//!                            │  └──► handle_failed ─► Sleep ──► Claim …
+//!                            ▼
+//!                         granted            Busy · Unreachable
+//! ```
+
+use std::time::Duration;
+
+use crate::backoff::Backoff;
+use crate::clock::Moment;
+
+/// What limits an acquisition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// How long to wait for another holder: `None` is without limit, zero is not at all.
+    pub(crate) wait: Option<Duration>,
+    /// How to come back while another one holds it.
+    pub(crate) backoff: Backoff,
+    /// How long a store may fail without a break before that is the answer.
+    pub(crate) patience: Duration,
+}
+
+/// What to do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Send a claim.
+    Claim,
+    /// Nothing before this moment.
+    Sleep(Moment),
+    /// Give up: another one holds it.
+    Busy,
+    /// Give up: the store has not answered for too long.
+    Unreachable,
+}
+
+/// What the store said of the lock that another one holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Free {
+    /// It is free at this moment at the latest, unless renewed.
+    At(Moment),
+    /// It has no end of its own.
+    Never,
+}
+
+#[derive(Debug)]
+pub(crate) struct Contest {
+    terms: Terms,
+    started: Moment,
+    give_up_at: Moment,
+    tries: u32,
+    failures: u32,
+    failing_since: Option<Moment>,
+    next: Step,
+}
+
+impl Contest {
+    pub(crate) fn new(terms: Terms, now: Moment) -> Self {
+        let limit = match (terms.wait, terms.backoff.longest()) {
+            (Some(wait), Some(longest)) => Some(wait.min(longest)),
+            (wait, longest) => wait.or(longest),
+        };
+        Self {
+            terms,
+            started: now,
+            give_up_at: limit.map_or(Moment::NEVER, |limit| now + limit),
+            tries: 0,
+            failures: 0,
+            failing_since: None,
+            next: Step::Claim,
+        }
+    }
+
+    pub(crate) fn poll_step(&mut self, now: Moment) -> Step {
+        if matches!(self.next, Step::Sleep(until) if until <= now) {
+            self.next = Step::Claim;
+        }
+        self.next
+    }
+
+    /// When a claim sent now is to be cut short: the caller wants an answer by then. A first
+    /// claim always gets the time a command may take.
+    pub(crate) fn claim_deadline(&self, sent_at: Moment, command_timeout: Duration) -> Moment {
+        let longest = sent_at + command_timeout;
+        if self.give_up_at > sent_at { longest.min(self.give_up_at) } else { longest }
+    }
+
+    /// Another one holds it. `chance` in `0.0..1.0` is the randomness.
+    pub(crate) fn handle_held(&mut self, now: Moment, free: Free, chance: f64) {
+        self.tries = self.tries.saturating_add(1);
+        self.failures = 0;
+        self.failing_since = None;
+        let endless = free == Free::Never && self.give_up_at == Moment::NEVER;
+        self.next = match self.terms.backoff.pause_after(self.tries, chance) {
+            // Waiting without limit for what has no end would be hanging in silence.
+            Some(pause) if !endless && now < self.give_up_at => {
+                // A lock that runs out sooner than we would look is worth looking at then;
+                // the last look is at the moment of giving up.
+                let until = match free {
+                    Free::At(moment) => (now + pause).min(moment.max(now + SHORTEST_PAUSE)),
+                    Free::Never => now + pause,
+                };
+                Step::Sleep(until.min(self.give_up_at))
+            }
+            _ => Step::Busy,
+        };
+    }
+
+    /// The claim got no answer, or the store cannot serve for now.
+    pub(crate) fn handle_failed(&mut self, now: Moment, chance: f64) {
+        self.failures = self.failures.saturating_add(1);
+        let since = *self.failing_since.get_or_insert(now);
+        // Not waiting for a holder does not mean not waiting for a server that restarts.
+        let waits = self.give_up_at > self.started;
+        let deadline = since + self.terms.patience;
+        let deadline = if waits { deadline.min(self.give_up_at) } else { deadline };
+        let pause = RETRY_PACE.pause_after(self.failures, chance).unwrap_or_default();
+        self.next =
+            if now + pause < deadline { Step::Sleep(now + pause) } else { Step::Unreachable };
+    }
+
+    pub(crate) fn tries(&self) -> u32 {
+        self.tries
+    }
+
+    pub(crate) fn waited(&self, now: Moment) -> Duration {
+        now.since(self.started)
+    }
+}
+
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+
+/// How soon to ask a failing store again: it may be back in a moment, and must not be
+/// stormed when it is.
+const RETRY_PACE: Backoff =
+    Backoff::exponential(Duration::from_millis(20), Duration::from_millis(200));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const START: Moment = Moment::from_nanos(1_000_000_000);
+
+    fn contest(wait: Option<Duration>, backoff: Backoff) -> Contest {
+        Contest::new(Terms { wait, backoff, patience: 1_000 * MS }, START)
+    }
+
+    #[test]
+    fn not_waiting_gives_up_at_the_first_holder() {
+        let mut contest = contest(Some(Duration::ZERO), Backoff::fixed(10 * MS));
+        assert_eq!(contest.poll_step(START), Step::Claim);
+        contest.handle_held(START + MS, Free::At(START + 50 * MS), 0.0);
+        assert_eq!(contest.poll_step(START + MS), Step::Busy);
+        assert_eq!(contest.tries(), 1);
+    }
+
+    #[test]
+    fn the_last_try_is_at_the_moment_of_giving_up() {
+        let mut contest = contest(Some(25 * MS), Backoff::fixed(10 * MS));
+        let mut now = START;
+        let mut tries = Vec::new();
+        loop {
+            match contest.poll_step(now) {
+                Step::Claim => {
+                    tries.push(now.since(START));
+                    contest.handle_held(now, Free::At(Moment::NEVER), 0.0);
+                }
+                Step::Sleep(until) => now = until,
+                end => {
+                    assert_eq!(end, Step::Busy);
+                    break;
+                }
+            }
+        }
+        assert_eq!(tries, [Duration::ZERO, 10 * MS, 20 * MS, 25 * MS]);
+    }
+
+    #[test]
+    fn the_tighter_of_wait_and_backoff_counts() {
+        for (wait, backoff) in [
+            (Some(25 * MS), Backoff::fixed(10 * MS).max_time(900 * MS)),
+            (Some(900 * MS), Backoff::fixed(10 * MS).max_time(25 * MS)),
+            (None, Backoff::fixed(10 * MS).max_time(25 * MS)),
+        ] {
+            let mut contest = contest(wait, backoff);
+            contest.handle_held(START + 25 * MS, Free::At(Moment::NEVER), 0.0);
+            assert_eq!(contest.poll_step(START + 25 * MS), Step::Busy);
+        }
+    }
+
+    #[test]
+    fn a_lock_that_runs_out_is_looked_at_then() {
+        let mut contest = contest(None, Backoff::fixed(500 * MS));
+        contest.handle_held(START, Free::At(START + 30 * MS), 0.0);
+        assert_eq!(contest.poll_step(START), Step::Sleep(START + 30 * MS));
+        assert_eq!(contest.poll_step(START + 30 * MS), Step::Claim);
+    }
+
+    #[test]
+    fn a_lock_without_an_end_is_not_waited_for_without_an_end() {
+        let mut unlimited = contest(None, Backoff::fixed(10 * MS));
+        unlimited.handle_held(START, Free::Never, 0.0);
+        assert_eq!(unlimited.poll_step(START), Step::Busy);
+        let mut limited = contest(Some(100 * MS), Backoff::fixed(10 * MS));
+        limited.handle_held(START, Free::Never, 0.0);
+        assert_eq!(limited.poll_step(START), Step::Sleep(START + 10 * MS));
+    }
+
+    #[test]
+    fn a_failing_store_is_asked_again_until_patience_ends() {
+        for wait in [None, Some(Duration::ZERO)] {
+            let mut contest = contest(wait, Backoff::none());
+            let mut now = START;
+            let mut failures = 0;
+            let end = loop {
+                match contest.poll_step(now) {
+                    Step::Claim => {
+                        failures += 1;
+                        contest.handle_failed(now, 0.0);
+                    }
+                    Step::Sleep(until) => now = until,
+                    end => break end,
+                }
+            };
+            assert_eq!(end, Step::Unreachable);
+            assert!(failures > 3 && now.since(START) > 500 * MS, "{failures} in {now:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_ends_the_failing() {
+        let mut contest = contest(None, Backoff::fixed(10 * MS));
+        contest.handle_failed(START, 0.0);
+        contest.handle_held(START + 900 * MS, Free::At(Moment::NEVER), 0.0);
+        contest.handle_failed(START + 1_800 * MS, 0.0);
+        assert!(matches!(contest.poll_step(START + 1_800 * MS), Step::Sleep(_)));
+    }
+
+    #[test]
+    fn failing_at_the_end_of_the_wait_is_unreachable_and_not_busy() {
+        let mut contest = contest(Some(100 * MS), Backoff::fixed(10 * MS));
+        contest.handle_held(START, Free::At(Moment::NEVER), 0.0);
+        contest.handle_failed(START + 100 * MS, 0.0);
+        assert_eq!(contest.poll_step(START + 100 * MS), Step::Unreachable);
+    }
+
+    #[test]
+    fn a_claim_is_cut_short_at_the_end_of_the_wait() {
+        let limited = contest(Some(100 * MS), Backoff::none());
+        assert_eq!(limited.claim_deadline(START, 2_000 * MS), START + 100 * MS);
+        let not_waiting = contest(Some(Duration::ZERO), Backoff::none());
+        assert_eq!(not_waiting.claim_deadline(START, 2_000 * MS), START + 2_000 * MS);
+        let unlimited = contest(None, Backoff::none());
+        assert_eq!(unlimited.claim_deadline(START, 2_000 * MS), START + 2_000 * MS);
+    }
+}

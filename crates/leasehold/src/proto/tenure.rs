@@ -1,0 +1,466 @@
+//! One lease, from the grant to its end.
+//!
+//! ```text
+//!   granted ──► held ──► begin_release ──► released
+//!                │ ▲
+//!                │ └─ handle_renewed ◄─ begin_renewal ◄─ poll_action: Renew
+//!                └──► poll_action: Lost ── deadline passed, gone, taken
+//! ```
+//!
+//! The end of validity is kept at what is *certain*. A renewal whose reply never came may
+//! still be carried out later, and then cuts the lease to the TTL that it asked for; so no
+//! later renewal is trusted for longer than that one would leave.
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::lease::LossReason;
+use crate::proto::term;
+
+/// What the keeper is to do for a lease now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Nothing until [`Tenure::poll_timeout`].
+    Idle,
+    /// Send a renewal (and tell [`Tenure::begin_renewal`]).
+    Renew {
+        /// For this long.
+        ttl: Duration,
+        /// And write the operator's facts.
+        record: bool,
+    },
+    /// The lease has just been found lost: announce it.
+    Lost(LossReason),
+}
+
+/// How a lease ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Its holder gave it back.
+    Released,
+    /// It was lost.
+    Lost(LossReason),
+}
+
+/// A renewal on its way, to be handed back with its outcome.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) struct Ticket {
+    sent_at: Moment,
+    ttl: Duration,
+    record: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Tenure {
+    ttl: Duration,
+    renewed: bool,
+    granted_at: Moment,
+    /// The end that `max_hold` sets, which no renewal goes beyond.
+    hold_until: Moment,
+    valid_until: Moment,
+    renew_at: Moment,
+    in_flight: u32,
+    /// The shortest TTL among the renewals under way: which of them comes last is not known.
+    shortest_in_flight: Duration,
+    /// The shortest TTL among those that got no answer: they may come yet.
+    shortest_unknown: Duration,
+    renewals_until_record: u32,
+    recorded: bool,
+    end: Option<End>,
+}
+
+impl Tenure {
+    /// A lease granted to a claim that was sent at `sent_at`.
+    pub(crate) fn new(
+        sent_at: Moment,
+        ttl: Duration,
+        renewed: bool,
+        max_hold: Option<Duration>,
+    ) -> Self {
+        Self {
+            ttl,
+            renewed,
+            granted_at: sent_at,
+            hold_until: max_hold.map_or(Moment::NEVER, |max| sent_at + max),
+            valid_until: term::valid_until(sent_at, ttl),
+            renew_at: term::renew_at(sent_at, ttl),
+            in_flight: 0,
+            shortest_in_flight: Duration::MAX,
+            shortest_unknown: Duration::MAX,
+            renewals_until_record: 0,
+            recorded: false,
+            end: None,
+        }
+    }
+
+    pub(crate) fn is_held(&self, now: Moment) -> bool {
+        self.end.is_none() && now < self.valid_until
+    }
+
+    pub(crate) fn valid_for(&self, now: Moment) -> Duration {
+        if self.end.is_some() { Duration::ZERO } else { self.valid_until.since(now) }
+    }
+
+    pub(crate) fn valid_until(&self) -> Moment {
+        self.valid_until
+    }
+
+    pub(crate) fn poll_end(&self) -> Option<End> {
+        self.end
+    }
+
+    /// Whether a renewal may be carried out after all that the holder has done.
+    pub(crate) fn has_unanswered_renewals(&self) -> bool {
+        self.in_flight > 0 || self.shortest_unknown < Duration::MAX
+    }
+
+    pub(crate) fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    pub(crate) fn held_for(&self, now: Moment) -> Duration {
+        now.since(self.granted_at)
+    }
+
+    /// Whether the store has been told the operator's facts, which a release then removes.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.recorded
+    }
+
+    /// Why the lease is not held, if it is not; the first reason found stays the reason.
+    pub(crate) fn poll_lost(&mut self, now: Moment) -> Option<LossReason> {
+        match self.end {
+            Some(End::Lost(reason)) => Some(reason),
+            Some(End::Released) => Some(LossReason::Released),
+            None if now < self.valid_until => None,
+            None => {
+                let reached_the_most = self.valid_until + term::drift(self.ttl) >= self.hold_until;
+                let reason =
+                    if reached_the_most { LossReason::MaxHold } else { LossReason::Expired };
+                self.end = Some(End::Lost(reason));
+                Some(reason)
+            }
+        }
+    }
+
+    /// When the keeper has to look at this lease again; `None` once it has ended.
+    pub(crate) fn poll_timeout(&self) -> Option<Moment> {
+        match self.end {
+            Some(_) => None,
+            None if self.wants_renewal() => Some(self.renew_at.min(self.valid_until)),
+            None => Some(self.valid_until),
+        }
+    }
+
+    pub(crate) fn poll_action(&mut self, now: Moment) -> Action {
+        if self.end.is_some() {
+            return Action::Idle;
+        }
+        if let Some(reason) = self.poll_lost(now) {
+            return Action::Lost(reason);
+        }
+        if self.wants_renewal() && self.renew_at <= now {
+            let ttl = self.longest_renewal(now, self.ttl);
+            if term::valid_until(now, ttl) > self.valid_until {
+                return Action::Renew { ttl, record: self.renewals_until_record == 0 };
+            }
+            // The end that `max_hold` sets is reached already: let the lease run out.
+            self.renewed = false;
+        }
+        Action::Idle
+    }
+
+    /// A renewal is about to be sent.
+    pub(crate) fn begin_renewal(&mut self, now: Moment, ttl: Duration, record: bool) -> Ticket {
+        self.in_flight += 1;
+        self.shortest_in_flight = self.shortest_in_flight.min(ttl);
+        // It may be carried out at any time from now on, and may shorten the lease.
+        self.valid_until = self.valid_until.min(term::valid_until(now, ttl));
+        Ticket { sent_at: now, ttl, record }
+    }
+
+    /// The store has renewed. Returns whether the lease was late: past half of the time
+    /// between the planned renewal and the end.
+    pub(crate) fn handle_renewed(&mut self, ticket: Ticket, now: Moment) -> bool {
+        let late = now > self.renew_at + self.valid_until.since(self.renew_at) / 2;
+        let certain = ticket.ttl.min(self.shortest_in_flight).min(self.shortest_unknown);
+        self.settle();
+        if ticket.record {
+            self.recorded = true;
+            self.renewals_until_record = RENEWALS_PER_RECORD;
+        } else {
+            self.renewals_until_record = self.renewals_until_record.saturating_sub(1);
+        }
+        // A reply after the end changes nothing: the loss is (or will be) announced, and a
+        // lease does not come back.
+        if self.is_held(now) {
+            self.valid_until = self.valid_until.max(term::valid_until(ticket.sent_at, certain));
+            self.renew_at = term::renew_at(ticket.sent_at, certain);
+        }
+        late
+    }
+
+    /// The user's `renew` has succeeded: its TTL becomes the keeper's.
+    pub(crate) fn adopt_ttl(&mut self, ttl: Duration) {
+        self.ttl = ttl;
+        // The facts say the TTL, and live for a multiple of it.
+        self.renewals_until_record = 0;
+    }
+
+    /// `ttl`, cut where it would go beyond the end that `max_hold` sets. In whole
+    /// milliseconds, which is what stores count in; rounding down is the safe side.
+    pub(crate) fn longest_renewal(&self, now: Moment, ttl: Duration) -> Duration {
+        let ttl = ttl.min(self.hold_until.since(now));
+        Duration::from_millis(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// The store has it no more. Returns the reason if this is news.
+    pub(crate) fn handle_gone(
+        &mut self,
+        _ticket: Ticket,
+        now: Moment,
+        reason: LossReason,
+    ) -> Option<LossReason> {
+        self.settle();
+        self.handle_not_ours(now, reason)
+    }
+
+    /// The same, found out without a renewal.
+    pub(crate) fn handle_not_ours(
+        &mut self,
+        now: Moment,
+        reason: LossReason,
+    ) -> Option<LossReason> {
+        if self.end.is_some() {
+            return None;
+        }
+        // Past the end it ran out, whoever has it since.
+        let reason = if now < self.valid_until { reason } else { LossReason::Expired };
+        self.end = Some(End::Lost(reason));
+        Some(reason)
+    }
+
+    /// The renewal got no answer: it may have been carried out, or be carried out yet.
+    pub(crate) fn handle_failed(&mut self, ticket: Ticket, now: Moment) {
+        self.settle();
+        self.shortest_unknown = self.shortest_unknown.min(ticket.ttl);
+        let pause = (self.ttl / 20).clamp(SHORTEST_RETRY, LONGEST_RETRY);
+        self.renew_at = self.renew_at.max(now + pause);
+    }
+
+    /// The holder gives it back; from here on no renewal is sent. `Err` if it was lost.
+    pub(crate) fn begin_release(&mut self, now: Moment) -> Result<(), LossReason> {
+        match self.poll_lost(now) {
+            Some(reason) => Err(reason),
+            None => {
+                self.end = Some(End::Released);
+                Ok(())
+            }
+        }
+    }
+
+    fn wants_renewal(&self) -> bool {
+        self.renewed && self.in_flight == 0
+    }
+
+    /// One renewal is no longer under way. With none left, their order matters no more.
+    fn settle(&mut self) {
+        self.in_flight -= 1;
+        if self.in_flight == 0 {
+            self.shortest_in_flight = Duration::MAX;
+        }
+    }
+}
+
+const SHORTEST_RETRY: Duration = Duration::from_millis(5);
+const LONGEST_RETRY: Duration = Duration::from_millis(500);
+
+/// The facts live for eight TTLs ([`crate::store::FACTS_TTLS`]); with this many plain renewals
+/// between two that record, they are written again every four TTLs or so.
+const RENEWALS_PER_RECORD: u32 = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+    const TTL: Duration = Duration::from_secs(30);
+    const START: Moment = Moment::from_nanos(1_000_000_000);
+
+    fn renewed() -> Tenure {
+        Tenure::new(START, TTL, true, None)
+    }
+
+    fn renew(tenure: &mut Tenure, at: Moment, took: Duration) {
+        let Action::Renew { ttl, record } = tenure.poll_action(at) else {
+            panic!("no renewal due at {at:?}: {tenure:?}");
+        };
+        let ticket = tenure.begin_renewal(at, ttl, record);
+        tenure.handle_renewed(ticket, at + took);
+    }
+
+    #[test]
+    fn a_lease_is_renewed_at_a_third_of_its_ttl_counted_from_sending() {
+        let mut tenure = renewed();
+        assert_eq!(tenure.poll_timeout(), Some(START + TTL / 3));
+        assert_eq!(tenure.poll_action(START + TTL / 3 - S), Action::Idle);
+        renew(&mut tenure, START + TTL / 3, S);
+        assert_eq!(tenure.valid_until(), term::valid_until(START + TTL / 3, TTL));
+        assert_eq!(tenure.poll_timeout(), Some(START + TTL / 3 * 2));
+    }
+
+    #[test]
+    fn a_lease_is_lost_at_its_deadline_even_while_a_renewal_hangs() {
+        let mut tenure = renewed();
+        let ticket = tenure.begin_renewal(START + 10 * S, TTL, false);
+        let end = term::valid_until(START, TTL);
+        assert_eq!(tenure.poll_timeout(), Some(end));
+        assert!(tenure.is_held(end - Duration::from_nanos(1)));
+        assert!(!tenure.is_held(end), "from the deadline on, not after it");
+        assert_eq!(tenure.poll_action(end), Action::Lost(LossReason::Expired));
+        assert_eq!(tenure.poll_action(end), Action::Idle, "announced once");
+        tenure.handle_renewed(ticket, end + S);
+        assert!(!tenure.is_held(end + S), "a lease does not come back");
+    }
+
+    #[test]
+    fn failed_renewals_are_tried_again_while_validity_lasts() {
+        let mut tenure = renewed();
+        let end = tenure.valid_until();
+        let mut now = START;
+        let mut tries = 0;
+        while let Some(at) = tenure.poll_timeout() {
+            now = at;
+            match tenure.poll_action(now) {
+                Action::Renew { ttl, record } => {
+                    tries += 1;
+                    let ticket = tenure.begin_renewal(now, ttl, record);
+                    tenure.handle_failed(ticket, now);
+                }
+                Action::Lost(reason) => assert_eq!(reason, LossReason::Expired),
+                Action::Idle => {}
+            }
+        }
+        assert_eq!(now, end);
+        assert!(tries > 20, "only {tries} tries");
+    }
+
+    #[test]
+    fn a_fixed_lease_is_left_alone_until_it_runs_out() {
+        let mut tenure = Tenure::new(START, TTL, false, None);
+        let end = tenure.valid_until();
+        assert_eq!(tenure.poll_timeout(), Some(end));
+        assert_eq!(tenure.poll_action(end - S), Action::Idle);
+        assert_eq!(tenure.poll_action(end), Action::Lost(LossReason::Expired));
+    }
+
+    #[test]
+    fn max_hold_ends_a_lease_that_would_be_renewed_for_ever() {
+        let most = 100 * S;
+        let mut tenure = Tenure::new(START, TTL, true, Some(most));
+        let mut last = START;
+        while let Some(at) = tenure.poll_timeout() {
+            last = at;
+            match tenure.poll_action(at) {
+                Action::Renew { ttl, record } => {
+                    assert!(at + ttl <= START + most, "the store would keep it too long");
+                    let ticket = tenure.begin_renewal(at, ttl, record);
+                    tenure.handle_renewed(ticket, at);
+                }
+                Action::Lost(reason) => assert_eq!(reason, LossReason::MaxHold),
+                Action::Idle => {}
+            }
+        }
+        assert!(last <= START + most && last > START + most - S, "ended at {last:?}");
+    }
+
+    #[test]
+    fn shortening_counts_from_sending_and_not_from_the_reply() {
+        let mut tenure = renewed();
+        let now = START + S;
+        let ticket = tenure.begin_renewal(now, 5 * S, false);
+        assert_eq!(tenure.valid_until(), term::valid_until(now, 5 * S));
+        tenure.handle_renewed(ticket, now + S);
+        tenure.adopt_ttl(5 * S);
+        assert_eq!(tenure.valid_until(), term::valid_until(now, 5 * S));
+    }
+
+    /// The keeper's short renewal hangs on the wire; a longer one by hand overtakes it. When
+    /// the short one is carried out at last, the store keeps the lease for the short time
+    /// only, so the long one must not be believed.
+    #[test]
+    fn an_unanswered_renewal_limits_what_later_ones_are_trusted_for() {
+        let mut tenure = Tenure::new(START, 5 * S, true, None);
+        let short = tenure.begin_renewal(START + S, 5 * S, false);
+        let long = tenure.begin_renewal(START + 2 * S, 60 * S, false);
+        tenure.handle_renewed(long, START + 2 * S);
+        assert_eq!(tenure.valid_until(), term::valid_until(START + 2 * S, 5 * S));
+        tenure.handle_failed(short, START + 3 * S);
+        let again = tenure.begin_renewal(START + 4 * S, 60 * S, false);
+        tenure.handle_renewed(again, START + 4 * S);
+        assert_eq!(tenure.valid_until(), term::valid_until(START + 4 * S, 5 * S));
+    }
+
+    #[test]
+    fn answered_renewals_leave_no_limit_behind() {
+        let mut tenure = Tenure::new(START, 5 * S, true, None);
+        let short = tenure.begin_renewal(START + S, 5 * S, false);
+        tenure.handle_renewed(short, START + S);
+        let long = tenure.begin_renewal(START + 2 * S, 60 * S, false);
+        tenure.handle_renewed(long, START + 2 * S);
+        assert_eq!(tenure.valid_until(), term::valid_until(START + 2 * S, 60 * S));
+    }
+
+    #[test]
+    fn no_renewal_after_release_began() {
+        let mut tenure = renewed();
+        tenure.begin_release(START + S).unwrap();
+        assert_eq!(tenure.poll_timeout(), None);
+        assert_eq!(tenure.poll_action(START + TTL), Action::Idle);
+        assert!(!tenure.is_held(START + S));
+        assert_eq!(tenure.begin_release(START + S), Err(LossReason::Released));
+    }
+
+    #[test]
+    fn release_after_expiry_reports_lost() {
+        let mut tenure = renewed();
+        assert_eq!(tenure.begin_release(START + TTL), Err(LossReason::Expired));
+    }
+
+    #[test]
+    fn gone_is_lost_at_once_and_the_first_reason_stays() {
+        let mut tenure = renewed();
+        let ticket = tenure.begin_renewal(START + 10 * S, TTL, false);
+        let other = tenure.begin_renewal(START + 10 * S, TTL, false);
+        let now = START + 11 * S;
+        assert_eq!(tenure.handle_gone(ticket, now, LossReason::Taken), Some(LossReason::Taken));
+        assert_eq!(tenure.handle_gone(other, now, LossReason::Released), None);
+        assert_eq!(tenure.poll_lost(now), Some(LossReason::Taken));
+        assert!(!tenure.is_held(now));
+    }
+
+    #[test]
+    fn facts_are_recorded_by_the_first_renewal_and_then_now_and_again() {
+        let mut tenure = renewed();
+        let mut recorded = Vec::new();
+        for n in 0..30 {
+            let now = tenure.poll_timeout().unwrap();
+            let Action::Renew { ttl, record } = tenure.poll_action(now) else { panic!() };
+            recorded.extend(record.then_some(n));
+            let ticket = tenure.begin_renewal(now, ttl, record);
+            tenure.handle_renewed(ticket, now);
+        }
+        assert_eq!(recorded, [0, 13, 26]);
+        assert!(tenure.is_recorded());
+    }
+
+    #[test]
+    fn a_reply_just_before_the_deadline_is_late() {
+        let mut tenure = renewed();
+        let ticket = tenure.begin_renewal(START + 10 * S, TTL, false);
+        assert!(!tenure.handle_renewed(ticket, START + 11 * S));
+        let ticket = tenure.begin_renewal(START + 20 * S, TTL, false);
+        assert!(tenure.handle_renewed(ticket, START + 38 * S));
+    }
+}
