@@ -18,8 +18,12 @@ pub(crate) struct StoreTime(pub(crate) u64);
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     locks: HashMap<Key, Lock>,
+    /// What holders have told of themselves. They say whose they are: those of a holder who
+    /// crashed stay until they run out, and are not taken for the next one's.
+    facts: HashMap<Key, KeptFacts>,
     last_fence: u64,
-    /// Expired locks are swept out when there are this many, so none is kept for ever.
+    /// What has run out is swept out when there are this many locks, so nothing is kept for
+    /// ever.
     sweep_at: usize,
 }
 
@@ -27,11 +31,11 @@ pub(crate) struct Ledger {
 struct Lock {
     value: Vec<u8>,
     expires_at: StoreTime,
-    facts: Option<KeptFacts>,
 }
 
 #[derive(Debug)]
 struct KeptFacts {
+    of: Token,
     facts: Facts,
     expires_at: StoreTime,
 }
@@ -42,11 +46,11 @@ impl Ledger {
         let value = claim.value();
         if let Some(lock) = self.live(now, &claim.key) {
             if lock.value != value {
-                return Claimed::Held(lock.holder(now));
+                return Claimed::Held(lock.holder(now, None));
             }
             lock.expires_at = now.after(claim.ttl);
         } else {
-            let lock = Lock { value, expires_at: now.after(claim.ttl), facts: None };
+            let lock = Lock { value, expires_at: now.after(claim.ttl) };
             self.locks.insert(claim.key.clone(), lock);
         }
         self.last_fence = (self.last_fence + 1).max(now.0);
@@ -69,20 +73,31 @@ impl Ledger {
             Ok(lock) => {
                 lock.expires_at = now.after(renewal.ttl);
                 let since = now.before(*held_for).to_system_time();
-                lock.facts = Some(KeptFacts {
+                let kept = KeptFacts {
+                    of: renewal.token,
                     facts: Facts { fence: *fence, since, ttl: renewal.ttl },
                     expires_at: now.after(renewal.ttl * FACTS_TTLS),
-                });
+                };
+                self.facts.insert(renewal.key.clone(), kept);
                 Kept::Ours
             }
             Err(kept) => kept,
         }
     }
 
-    pub(crate) fn release(&mut self, now: StoreTime, key: &Key, token: &Token) -> Kept {
+    pub(crate) fn release(
+        &mut self,
+        now: StoreTime,
+        key: &Key,
+        token: &Token,
+        recorded: bool,
+    ) -> Kept {
         match self.owned(now, key, token) {
             Ok(_) => {
                 self.locks.remove(key);
+                if recorded {
+                    self.facts.remove(key);
+                }
                 Kept::Ours
             }
             Err(kept) => kept,
@@ -90,13 +105,18 @@ impl Ledger {
     }
 
     pub(crate) fn inspect(&mut self, now: StoreTime, key: &Key) -> Inspection {
-        self.live(now, key).map_or(Inspection::Free, |lock| Inspection::Held(lock.holder(now)))
+        let facts = self.facts.get(key).filter(|kept| kept.expires_at > now);
+        let facts = facts.map(|kept| (kept.of, kept.facts));
+        let Some(lock) = self.live(now, key) else { return Inspection::Free };
+        let is_its = |(of, _): &(Token, Facts)| lock.value.starts_with(of.as_bytes());
+        Inspection::Held(lock.holder(now, facts.filter(is_its).map(|(_, facts)| facts)))
     }
 
     pub(crate) fn evict(&mut self, now: StoreTime, key: &Key, value: &[u8]) -> bool {
         let is_it = self.live(now, key).is_some_and(|lock| lock.value == value);
         if is_it {
             self.locks.remove(key);
+            self.facts.remove(key);
         }
         is_it
     }
@@ -127,18 +147,17 @@ impl Ledger {
             return;
         }
         self.locks.retain(|_, lock| lock.expires_at > now);
+        self.facts.retain(|_, kept| kept.expires_at > now);
+        self.facts.shrink_to_fit();
         self.sweep_at = self.locks.len() * 2;
         self.locks.shrink_to(self.sweep_at);
     }
 }
 
 impl Lock {
-    fn holder(&self, now: StoreTime) -> Holder {
-        Holder {
-            value: self.value.as_slice().into(),
-            remaining: Remaining::For(self.expires_at.since(now)),
-            facts: self.facts.as_ref().filter(|kept| kept.expires_at > now).map(|kept| kept.facts),
-        }
+    fn holder(&self, now: StoreTime, facts: Option<Facts>) -> Holder {
+        let remaining = Remaining::For(self.expires_at.since(now));
+        Holder { value: self.value.as_slice().into(), remaining, facts }
     }
 }
 
@@ -239,10 +258,10 @@ mod tests {
         let (ours, theirs) = (claim("a"), claim("a"));
         fence(ledger.claim(NOW, &theirs));
         assert_eq!(ledger.renew(NOW, &renewal(&ours)), Kept::Taken);
-        assert_eq!(ledger.release(NOW, &ours.key, &ours.token), Kept::Taken);
+        assert_eq!(ledger.release(NOW, &ours.key, &ours.token, false), Kept::Taken);
         assert_eq!(ledger.remaining(NOW, &ours.key, &ours.token), Err(Kept::Taken));
-        assert_eq!(ledger.release(NOW, &theirs.key, &theirs.token), Kept::Ours);
-        assert_eq!(ledger.release(NOW, &theirs.key, &theirs.token), Kept::Gone);
+        assert_eq!(ledger.release(NOW, &theirs.key, &theirs.token, true), Kept::Ours);
+        assert_eq!(ledger.release(NOW, &theirs.key, &theirs.token, true), Kept::Gone);
     }
 
     #[test]
@@ -250,7 +269,7 @@ mod tests {
         let mut ledger = Ledger::default();
         let (seen, later) = (claim("a"), claim("a"));
         fence(ledger.claim(NOW, &seen));
-        ledger.release(NOW, &seen.key, &seen.token);
+        ledger.release(NOW, &seen.key, &seen.token, false);
         fence(ledger.claim(NOW, &later));
         assert!(!ledger.evict(NOW, &seen.key, &seen.value()));
         assert!(ledger.evict(NOW, &later.key, &later.value()));

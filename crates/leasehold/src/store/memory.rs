@@ -57,9 +57,9 @@ impl Store for MemoryStore {
         done(records.iter().map(|record| ledger.record(now, record)).collect())
     }
 
-    fn release(&self, key: &Key, token: &Token, _recorded: bool) -> Call<Kept> {
+    fn release(&self, key: &Key, token: &Token, recorded: bool) -> Call<Kept> {
         let (mut ledger, now) = self.open();
-        done(ledger.release(now, key, token))
+        done(ledger.release(now, key, token, recorded))
     }
 
     fn inspect(&self, key: &Key) -> Call<Inspection> {
