@@ -163,7 +163,7 @@ async fn carry(client: TcpStream, shared: &Shared) {
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (mut from_client, to_client) = client.into_split();
     let (from_server, mut to_server) = server.into_split();
-    let (tell_fault, fault) = watch::channel(None);
+    let fault_here = Mutex::new(None);
 
     let requests = async {
         let mut buffer = vec![0; 64 * 1024];
@@ -175,7 +175,7 @@ async fn carry(client: TcpStream, shared: &Shared) {
                 return;
             }
             if fault.is_some() {
-                tell_fault.send_replace(fault);
+                *fault_here.lock().unwrap_or_else(PoisonError::into_inner) = fault;
             }
             if to_server.write_all(request).await.is_err() {
                 return;
@@ -184,19 +184,19 @@ async fn carry(client: TcpStream, shared: &Shared) {
     };
     tokio::select! {
         () = requests => {}
-        () = replies(from_server, to_client, fault) => {}
+        () = replies(from_server, to_client, &fault_here) => {}
     }
 }
 
 async fn replies(
     mut from_server: impl AsyncRead + Unpin,
     mut to_client: OwnedWriteHalf,
-    fault: watch::Receiver<Option<Fault>>,
+    fault: &Mutex<Option<Fault>>,
 ) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = from_server.read(&mut buffer).await {
         let reply = &buffer[..count];
-        let fault = *fault.borrow();
+        let fault = fault.lock().unwrap_or_else(PoisonError::into_inner).take();
         match fault {
             None | Some(Fault::CutRequest(_)) => {}
             Some(Fault::LoseReply) => return,

@@ -101,7 +101,7 @@ impl Link for OwnConnections {
 impl Shared {
     fn lane(self: &Arc<Self>) -> Result<Arc<Lane>, LinkError> {
         let runtime = Handle::try_current()
-            .map_err(|error| self.failed(std::io::Error::other(error).into(), Stage::Connecting))?;
+            .map_err(|error| self.failed(std::io::Error::other(error).into(), Stage::NoRuntime))?;
         if let Some(lane) = lock(&self.lanes).get(&runtime.id()) {
             return Ok(Arc::clone(lane));
         }

@@ -22,6 +22,8 @@ pub(crate) struct LinkError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
+    /// There is no runtime to make a connection on.
+    NoRuntime,
     /// There was no connection to send it on.
     Connecting,
     /// It was sent, or may have been.
@@ -74,6 +76,10 @@ fn from_server(code: &str, error: RedisError) -> StoreError {
 
 fn from_transport(failed: LinkError) -> StoreError {
     let LinkError { error, address, stage } = failed;
+    if stage == Stage::NoRuntime {
+        let detail = "there is no tokio runtime here to reach it from: acquire inside one";
+        return StoreError::Refused(Refused::new(RefusalCause::Other, detail));
+    }
     let detail = format!("{address}: {}", words(&error));
     if error.kind() == ErrorKind::AuthenticationFailed {
         return StoreError::Refused(Refused::new(RefusalCause::Credentials, detail));
@@ -87,7 +93,7 @@ fn from_transport(failed: LinkError) -> StoreError {
         }
     }
     let advice = match stage {
-        Stage::Connecting => "check that the server runs, and its address",
+        Stage::NoRuntime | Stage::Connecting => "check that the server runs, and its address",
         Stage::Sent => "check the server and the network, then try again",
         Stage::SentOnMortal => {
             "a plain MultiplexedConnection never reconnects: give a ConnectionManager, a factory \
@@ -96,7 +102,7 @@ fn from_transport(failed: LinkError) -> StoreError {
     };
     let unreachable = Unreachable::new(detail, advice).with_source(error);
     StoreError::Unreachable(match stage {
-        Stage::Connecting => unreachable,
+        Stage::NoRuntime | Stage::Connecting => unreachable,
         Stage::Sent | Stage::SentOnMortal => unreachable.maybe_applied(),
     })
 }

@@ -22,7 +22,7 @@ local last = tonumber(seen[2]) or 0
 if fence <= last then
   fence = last + 1
 end
-if fence > 9007199254740992 then
+if fence >= 9007199254740992 then
   return redis.error_reply('ERR leasehold: the fence counter ' .. KEYS[2] .. ' is beyond 2^53')
 end
 

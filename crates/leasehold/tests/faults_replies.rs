@@ -1,0 +1,288 @@
+//! Replies that are lost, cut or late, and connections that break, between us and a real
+//! server.
+
+#![cfg(feature = "redis")]
+
+use std::future::{IntoFuture, poll_fn};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use leasehold::{AcquireError, Client, ErrorKind, LossReason, ReleaseError};
+use leasehold_testing::{Fault, FaultProxy, RedisServer, eventually};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const LONG: Duration = Duration::from_secs(60);
+
+/// A server, a proxy before it, and a client that knows only the proxy.
+struct Setting {
+    server: RedisServer,
+    proxy: FaultProxy,
+    client: Client,
+}
+
+impl Setting {
+    async fn new() -> Self {
+        Self::with(leasehold::builder()).await
+    }
+
+    async fn with(builder: leasehold::Builder) -> Self {
+        let server = RedisServer::start();
+        let proxy = FaultProxy::start(&server.address());
+        let client = builder.connect(&proxy.url()).await.unwrap();
+        Self { server, proxy, client }
+    }
+
+    fn stored(&self, name: &str) -> Option<String> {
+        self.server.run(&["GET", name])
+    }
+
+    async fn becomes_free(&self, name: &str) {
+        eventually("free again", async || self.stored(name).is_none()).await;
+    }
+}
+
+/// Fault row 6.
+#[tokio::test]
+async fn a_claim_whose_reply_was_lost_is_asked_again_and_recognised_as_ours() {
+    let setting = Setting::new().await;
+    setting.proxy.strike_once("order", Fault::LoseReply);
+    let lease = setting.client.acquire("order").ttl(LONG).no_wait().await.unwrap();
+    assert_eq!(setting.proxy.struck(), 1);
+    assert_eq!(setting.stored("order").as_deref(), Some(lease.token().as_str()));
+    assert!(lease.is_held());
+    lease.release().await.unwrap();
+    assert_eq!(setting.stored("order"), None);
+}
+
+/// Fault row 6: whatever byte the connection breaks at, on the way there or back.
+#[tokio::test]
+async fn a_claim_cut_at_any_byte_is_granted_once() {
+    let setting = Setting::new().await;
+    let requests = (0..260).step_by(9).map(Fault::CutRequest);
+    let replies = (0..32).step_by(3).map(Fault::CutReply);
+    let mut last_fence = 0;
+    for fault in requests.chain(replies) {
+        setting.proxy.strike_once("order", fault);
+        let lease = setting.client.acquire("order").ttl(LONG).no_wait().await.unwrap();
+        assert!(lease.fence() > last_fence, "{fault:?}");
+        last_fence = lease.fence();
+        assert_eq!(setting.stored("order").as_deref(), Some(lease.token().as_str()), "{fault:?}");
+        lease.release().await.unwrap();
+        assert_eq!(setting.stored("order"), None, "{fault:?}");
+    }
+    assert!(setting.proxy.struck() > 35);
+}
+
+/// Fault row 11.
+#[tokio::test]
+async fn a_release_cut_at_any_byte_says_released() {
+    let setting = Setting::new().await;
+    let requests = (0..200).step_by(13).map(Fault::CutRequest);
+    for fault in requests.chain([Fault::LoseReply, Fault::CutReply(3)]) {
+        let lease = setting.client.acquire("order").ttl(LONG).no_wait().await.unwrap();
+        setting.proxy.strike_once("order", fault);
+        lease.release().await.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+        assert_eq!(setting.stored("order"), None, "{fault:?}");
+        setting.proxy.heal();
+    }
+}
+
+/// Fault row 11, design rule 13.
+#[tokio::test]
+async fn a_release_without_an_answer_before_the_end_is_unknown_and_not_lost() {
+    let setting = Setting::new().await;
+    let lease = setting.client.acquire("order").ttl(500 * MS).fixed().await.unwrap();
+    setting.proxy.strike("order", Fault::LoseReply, usize::MAX);
+    let error = lease.release().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+    let ReleaseError::Unreachable(unreachable) = error else { panic!() };
+    assert!(unreachable.is_maybe_applied());
+}
+
+#[tokio::test]
+async fn a_release_that_finds_no_store_goes_on_in_the_background() {
+    let builder = leasehold::builder().patience(100 * MS);
+    let setting = Setting::with(builder).await;
+    let lease = setting.client.acquire("order").ttl(LONG).await.unwrap();
+    setting.proxy.refuse();
+    assert_eq!(lease.release().await.unwrap_err().kind(), ErrorKind::Unreachable);
+    assert!(setting.stored("order").is_some());
+    setting.proxy.heal();
+    setting.becomes_free("order").await;
+}
+
+/// Fault row 5: the reply comes after the caller has given up, long before the TTL ends.
+#[tokio::test]
+async fn a_grant_that_comes_too_late_is_given_back() {
+    let builder = leasehold::builder().command_timeout(100 * MS).patience(150 * MS);
+    let setting = Setting::with(builder).await;
+    setting.proxy.strike("order", Fault::DelayReply(600 * MS), usize::MAX);
+    let error = setting.client.acquire("order").ttl(LONG).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+    setting.proxy.heal();
+    setting.becomes_free("order").await;
+}
+
+/// Fault rows 5 and 24: what is left counts from sending.
+#[tokio::test]
+async fn a_slow_reply_leaves_only_the_rest_of_the_ttl() {
+    let setting = Setting::new().await;
+    setting.proxy.strike_once("order", Fault::DelayReply(400 * MS));
+    let start = Instant::now();
+    let lease = setting.client.acquire("order").ttl(10 * SECOND).fixed().await.unwrap();
+    assert!(start.elapsed() >= 400 * MS);
+    assert!(lease.valid_for() + start.elapsed() <= 10 * SECOND, "{lease:?}");
+    assert!(lease.valid_for() + 400 * MS <= 10 * SECOND, "{lease:?}");
+}
+
+/// Fault row 5: a reply that takes longer than the TTL is no grant.
+#[tokio::test]
+async fn a_reply_slower_than_the_ttl_is_no_grant() {
+    let setting = Setting::with(leasehold::builder().patience(700 * MS)).await;
+    setting.proxy.strike("order", Fault::DelayReply(300 * MS), usize::MAX);
+    let error = setting.client.acquire("order").ttl(100 * MS).fixed().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+    setting.proxy.heal();
+    setting.becomes_free("order").await;
+}
+
+#[tokio::test]
+async fn a_connection_that_hangs_is_replaced() {
+    let setting = Setting::with(leasehold::builder().command_timeout(300 * MS)).await;
+    setting.proxy.strike_once("order", Fault::Hang);
+    let lease = setting.client.acquire("order").ttl(LONG).await.unwrap();
+    assert_eq!(setting.stored("order").as_deref(), Some(lease.token().as_str()));
+    setting.proxy.strike_once("order", Fault::Hang);
+    lease.release().await.unwrap();
+    assert_eq!(setting.stored("order"), None);
+}
+
+/// Invariant I10.
+#[tokio::test]
+async fn loss_is_announced_at_the_deadline_while_renewals_hang() {
+    let setting = Setting::new().await;
+    let lease = setting.client.acquire("order").ttl(SECOND).await.unwrap();
+    setting.proxy.strike("order", Fault::Hang, usize::MAX);
+    assert_eq!(lease.lost().await, LossReason::Expired);
+    assert!(!lease.is_held());
+    assert_eq!(lease.release().await.unwrap_err().kind(), ErrorKind::Lost);
+}
+
+#[tokio::test]
+async fn a_lease_survives_a_connection_that_is_cut_again_and_again() {
+    let setting = Setting::new().await;
+    let lease = setting.client.acquire("order").ttl(2 * SECOND).await.unwrap();
+    let start = Instant::now();
+    while start.elapsed() < 5 * SECOND {
+        setting.proxy.cut_all();
+        tokio::time::sleep(100 * MS).await;
+        assert!(lease.is_held(), "after {:?}", start.elapsed());
+    }
+    assert_eq!(setting.stored("order").as_deref(), Some(lease.token().as_str()));
+    lease.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_survives_an_outage_shorter_than_its_ttl() {
+    let setting = Setting::new().await;
+    let lease = setting.client.acquire("order").ttl(4 * SECOND).await.unwrap();
+    setting.proxy.refuse();
+    tokio::time::sleep(2 * SECOND).await;
+    setting.proxy.heal();
+    let before = lease.valid_for();
+    eventually("renewed again", async || lease.valid_for() > before).await;
+    assert!(lease.is_held());
+    lease.release().await.unwrap();
+}
+
+/// Invariant I4.
+#[tokio::test]
+async fn an_unreachable_store_is_never_busy() {
+    let setting = Setting::with(leasehold::builder().patience(200 * MS)).await;
+    let held = setting.client.acquire("order").ttl(LONG).await.unwrap();
+    setting.proxy.refuse();
+    for error in [
+        setting.client.try_acquire("order").await.unwrap_err(),
+        setting.client.acquire("order").await.unwrap_err(),
+        setting.client.acquire("order").wait(50 * MS).await.unwrap_err(),
+    ] {
+        assert!(matches!(error, AcquireError::Unreachable(_)), "{error}");
+        assert!(error.to_string().contains("127.0.0.1"), "says where: {error}");
+    }
+    assert_eq!(setting.client.inspect("order").await.unwrap_err().kind(), ErrorKind::Unreachable);
+    assert!(held.is_held(), "still, by what is known here");
+    setting.proxy.heal();
+}
+
+#[tokio::test]
+async fn waiters_outlast_an_outage() {
+    let setting = Setting::new().await;
+    setting.proxy.refuse();
+    let waiter = tokio::spawn(setting.client.acquire("order").into_future());
+    tokio::time::sleep(300 * MS).await;
+    setting.proxy.heal();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// Fault row 7: dropped while the reply is on its way.
+#[tokio::test]
+async fn dropping_an_acquisition_under_way_gives_back_what_it_takes() {
+    let setting = Setting::new().await;
+    // So that the server knows the script, and one poll is one request.
+    setting.client.acquire("order").await.unwrap().release().await.unwrap();
+    for delay in [0, 1, 5, 30] {
+        setting.proxy.strike_once("order", Fault::DelayReply(delay * MS));
+        let mut acquiring = setting.client.acquire("order").ttl(LONG).into_future();
+        let first = poll_fn(|context| Poll::Ready(acquiring.as_mut().poll(context))).await;
+        assert!(first.is_pending());
+        eventually("the claim has run", async || setting.stored("order").is_some()).await;
+        drop(acquiring);
+        setting.becomes_free("order").await;
+        setting.proxy.heal();
+    }
+}
+
+/// Fault row 7: dropped at moments of chance, also just as it is granted.
+#[tokio::test]
+async fn dropping_acquisitions_at_any_time_leaves_nothing_behind() {
+    let setting = Setting::new().await;
+    for n in 0..300_u32 {
+        let time = Duration::from_micros(u64::from(n * 7_919 % 600));
+        let acquiring = setting.client.acquire("order").ttl(LONG);
+        let _ = tokio::time::timeout(time, acquiring.into_future()).await;
+    }
+    setting.becomes_free("order").await;
+    let lease = setting.client.acquire("order").await.unwrap();
+    let waiting = tokio::time::timeout(30 * MS, setting.client.acquire("order").into_future());
+    assert!(waiting.await.is_err(), "dropped while another one held it");
+    assert!(lease.is_held());
+    lease.release().await.unwrap();
+    assert_eq!(setting.stored("order"), None);
+}
+
+#[tokio::test]
+async fn a_dropped_release_is_finished_in_the_background() {
+    let setting = Setting::new().await;
+    let lease = setting.client.acquire("order").ttl(LONG).await.unwrap();
+    setting.proxy.strike_once("order", Fault::Hang);
+    let mut releasing = Box::pin(lease.release());
+    let first = poll_fn(|context| Poll::Ready(releasing.as_mut().poll(context))).await;
+    assert!(first.is_pending());
+    drop(releasing);
+    setting.becomes_free("order").await;
+}
+
+/// Closing says what it could not do.
+#[tokio::test]
+async fn closing_without_a_store_counts_what_is_left() {
+    let builder = leasehold::builder().patience(100 * MS).command_timeout(200 * MS);
+    let setting = Setting::with(builder).await;
+    let lease = setting.client.acquire("order").ttl(LONG).await.unwrap();
+    setting.proxy.refuse();
+    let error = setting.client.close().await.unwrap_err();
+    assert_eq!(error.unreleased(), 1, "{error}");
+    assert_eq!(lease.lost().await, LossReason::Released);
+    setting.proxy.heal();
+    setting.becomes_free("order").await;
+}
