@@ -65,7 +65,7 @@ impl Default for Builder {
     fn default() -> Self {
         Self {
             prefix: "".into(),
-            connect_timeout: Duration::from_secs(3),
+            connect_timeout: Duration::from_secs(2),
             command_timeout: Duration::from_secs(2),
             patience: Duration::from_secs(5),
             #[cfg(feature = "redis")]
@@ -82,10 +82,11 @@ impl Builder {
         self
     }
 
-    /// How long making a connection may take. Default 3 s.
+    /// How long making a connection may take. Default 2 s.
     ///
     /// Longer tolerates a slow network, and lets callers wait longer for the news that nobody
-    /// is there.
+    /// is there. A request that finds its connection broken has its own
+    /// [`command_timeout`](Self::command_timeout) for the new one too.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
@@ -422,12 +423,13 @@ mod redis {
         }
 
         pub(super) async fn connect_redis(self, url: &str) -> Result<Client, ConnectError> {
+            let longest = self.connect_timeout + self.command_timeout;
             let store = RedisStore::new(self.own_connections(url)?);
             // The keeper's runtime gets a connection of its own from the same store.
             let client =
                 self.finish(Arc::new(store.clone()), Arc::new(store.clone()), Clock::System)?;
             let driver = &client.driver;
-            driver.call(store.ping(), driver.clock.now() + driver.command_timeout).await?;
+            driver.call(store.ping(), driver.clock.now() + longest).await?;
             Ok(client)
         }
 

@@ -247,9 +247,12 @@ impl Desk {
                 Action::Renew { ttl, record } => {
                     renewals.push(Arc::clone(&holding).begin_renewal(now, ttl, record));
                 }
-                // A renewal that got no answer may still be carried out, for nobody.
-                Action::Lost(_) => self.add_chore(holding.remains(now)),
-                Action::Idle => {}
+                // A renewal that got no answer may still be carried out, for nobody. Otherwise
+                // the store lets go by itself, and not before the holder's drift is over.
+                Action::Lost(_) if holding.has_unanswered_renewals() => {
+                    self.add_chore(holding.remains(now));
+                }
+                Action::Lost(_) | Action::Idle => {}
             }
             self.reschedule(&holding);
         }

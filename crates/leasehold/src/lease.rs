@@ -449,6 +449,10 @@ impl Holding {
         self.lock().is_recorded()
     }
 
+    pub(crate) fn has_unanswered_renewals(&self) -> bool {
+        self.lock().has_unanswered_renewals()
+    }
+
     pub(crate) fn poll_timeout(&self) -> Option<Moment> {
         self.lock().poll_timeout()
     }

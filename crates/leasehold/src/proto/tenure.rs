@@ -180,10 +180,10 @@ impl Tenure {
         Ticket { sent_at: now, ttl, record }
     }
 
-    /// The store has renewed. Returns whether the lease was late: past half of the time
-    /// between the planned renewal and the end.
+    /// The store has renewed. Returns whether that was late: planned is a renewal with two
+    /// thirds of the TTL left, and less than one third was.
     pub(crate) fn handle_renewed(&mut self, ticket: Ticket, now: Moment) -> bool {
-        let late = now > self.renew_at + self.valid_until.since(self.renew_at) / 2;
+        let late = self.valid_until.since(now) < self.ttl / 3;
         let certain = ticket.ttl.min(self.shortest_in_flight).min(self.shortest_unknown);
         self.settle();
         if ticket.record {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use ::redis::aio::{ConnectionLike, MultiplexedConnection};
-use ::redis::{AsyncConnectionConfig, Client, Cmd, RedisError, RedisResult, Value};
+use ::redis::{AsyncConnectionConfig, Client, Cmd, ConnectionAddr, RedisError, RedisResult, Value};
 use tokio::runtime::{Handle, Id as RuntimeId};
 use tokio::sync::oneshot;
 
@@ -67,7 +67,10 @@ struct Ready {
 
 impl OwnConnections {
     pub(crate) fn new(client: Client, connect_timeout: Duration) -> Self {
-        let address = client.get_connection_info().addr().to_string().into();
+        let address = match client.get_connection_info().addr() {
+            address @ ConnectionAddr::TcpTls { .. } => format!("{address} by TLS").into(),
+            address => address.to_string().into(),
+        };
         let lanes = Mutex::default();
         Self { shared: Arc::new(Shared { client, address, connect_timeout, lanes }) }
     }
