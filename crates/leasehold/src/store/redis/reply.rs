@@ -213,9 +213,11 @@ fn left(milliseconds: i64) -> Remaining {
     }
 }
 
+/// Reads `fence since ttl token`. The token comes last since an owner, which can stand in its
+/// place, may have spaces.
 fn parse_facts(facts: &[u8], token: &[u8]) -> Option<Facts> {
-    let rest = facts.strip_prefix(token)?.strip_prefix(b" ")?;
-    let mut numbers = std::str::from_utf8(rest).ok()?.split(' ').map(str::parse::<u64>);
+    let numbers = facts.strip_suffix(token)?.strip_suffix(b" ")?;
+    let mut numbers = std::str::from_utf8(numbers).ok()?.split(' ').map(str::parse::<u64>);
     let mut next = || numbers.next()?.ok();
     let (fence, since, ttl) = (next()?, next()?, next()?);
     Some(Facts {
@@ -333,13 +335,14 @@ mod tests {
     fn facts_count_only_for_the_holder_they_are_about() {
         let token = b"AAAAAAAAAAAAAAAAAAAAAA";
         let facts = |note: &[u8]| holder(5, token, note).facts;
-        let ours = facts(b"AAAAAAAAAAAAAAAAAAAAAA 17 1000 30000").unwrap();
+        let ours = facts(b"17 1000 30000 AAAAAAAAAAAAAAAAAAAAAA").unwrap();
         assert_eq!((ours.fence, ours.ttl), (17, Duration::from_secs(30)));
         for bad in [
-            &b"BAAAAAAAAAAAAAAAAAAAAA 17 1000 30000"[..],
+            &b"17 1000 30000 BAAAAAAAAAAAAAAAAAAAAA"[..],
             b"",
             b"AAAAAAAAAAAAAAAAAAAAAA",
-            b"AAAAAAAAAAAAAAAAAAAAAA 1 x 3",
+            b"1 x 3 AAAAAAAAAAAAAAAAAAAAAA",
+            b"1 2 AAAAAAAAAAAAAAAAAAAAAA",
         ] {
             assert_eq!(facts(bad), None, "{}", String::from_utf8_lossy(bad));
         }

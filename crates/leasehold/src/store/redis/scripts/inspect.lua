@@ -3,7 +3,8 @@
 -- KEYS  1 the lock   2 its facts
 -- Reply {0}                      nobody
 --       {2, left, value, facts}  somebody, for so many milliseconds (-1: without end);
---                                facts are '' or 'token fence since ttl', in milliseconds
+--                                facts are '' or 'fence since ttl token', times in
+--                                milliseconds
 --       {3, type}                the key is no lock
 
 local seen = redis.call('MGET', KEYS[1], KEYS[2])

@@ -17,7 +17,7 @@ for i = 1, #KEYS / 2 do
   if value and string.sub(value, 1, #token) == token then
     redis.call('PEXPIRE', lock, ARGV[arg + 2])
     local since = string.format('%.0f', now - ARGV[arg + 4])
-    local note = table.concat({token, ARGV[arg + 3], since, ARGV[arg + 2]}, ' ')
+    local note = table.concat({ARGV[arg + 3], since, ARGV[arg + 2], token}, ' ')
     redis.call('SET', facts, note, 'PX', ARGV[arg + 5])
     reply[i] = 1
   else

@@ -1,0 +1,49 @@
+//! The bare `redis` crate: the same scripts, without a client of ours around them.
+
+use redis::Script;
+use redis::aio::MultiplexedConnection;
+
+pub(crate) const CLAIM: &str =
+    include_str!("../../crates/leasehold/src/store/redis/scripts/claim.lua");
+pub(crate) const RELEASE: &str =
+    include_str!("../../crates/leasehold/src/store/redis/scripts/release.lua");
+
+/// The least that a release can do: what every plain string lock runs.
+pub(crate) const COMPARE_AND_DELETE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
+
+/// One claim and one release by the scripts as they are.
+pub(crate) struct Pair {
+    claim: Script,
+    release: Script,
+}
+
+impl Pair {
+    pub(crate) fn new() -> Self {
+        Self { claim: Script::new(CLAIM), release: Script::new(RELEASE) }
+    }
+
+    pub(crate) async fn run(&self, connection: &mut MultiplexedConnection, name: &str, n: u64) {
+        let token = format!("{n:022}");
+        let claimed: (i64, i64) = self
+            .claim
+            .key(name)
+            .key("leasehold:1:fence")
+            .arg(&token)
+            .arg(30_000)
+            .invoke_async(connection)
+            .await
+            .expect("the claim runs");
+        assert_eq!(claimed.0, 1);
+        let released: (i64,) =
+            self.release.key(name).arg(&token).invoke_async(connection).await.expect("it runs");
+        assert_eq!(released.0, 1);
+    }
+}
+
+pub(crate) async fn connect(url: &str) -> MultiplexedConnection {
+    let info = redis::IntoConnectionInfo::into_connection_info(url).expect("our own URL");
+    // As our own connections have it; off by default, it would cost the bare crate time.
+    let settings = redis::io::tcp::TcpSettings::default().set_nodelay(true);
+    let client = redis::Client::open(info.set_tcp_settings(settings)).expect("our own URL");
+    client.get_multiplexed_async_connection().await.expect("our own server answers")
+}

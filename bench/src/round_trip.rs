@@ -1,0 +1,74 @@
+//! One task that acquires and releases, over and over.
+
+use std::time::{Duration, Instant};
+
+use leasehold::Client;
+use leasehold_testing::RedisServer;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::bare;
+use crate::spread::Spread;
+
+const ROUNDS: usize = 21;
+const PAIRS: u64 = 2_000;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Flavour {
+    CurrentThread,
+    MultiThread,
+}
+
+impl Flavour {
+    pub(crate) const ALL: [Self; 2] = [Self::CurrentThread, Self::MultiThread];
+
+    fn runtime(self) -> Runtime {
+        let builder = match self {
+            Self::CurrentThread => Builder::new_current_thread().enable_all().build(),
+            Self::MultiThread => Builder::new_multi_thread().worker_threads(2).enable_all().build(),
+        };
+        builder.expect("a runtime")
+    }
+}
+
+pub(crate) fn run(server: &RedisServer, flavour: Flavour) {
+    let runtime = flavour.runtime();
+    let work = async {
+        let locks = leasehold::connect(&server.url()).await.expect("our own server");
+        let mut connection = bare::connect(&server.url()).await;
+        let pair = bare::Pair::new();
+        let mut ratios = Vec::new();
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for round in 0..=ROUNDS {
+            let start = Instant::now();
+            for n in 0..PAIRS {
+                pair.run(&mut connection, "bench", n).await;
+            }
+            let bare = start.elapsed();
+            let start = Instant::now();
+            for _ in 0..PAIRS {
+                one_pair(&locks).await;
+            }
+            let leasehold = start.elapsed();
+            // The first round warms both up.
+            if round > 0 {
+                ratios.push(leasehold.as_secs_f64() / bare.as_secs_f64());
+                ours.push(micros_each(leasehold));
+                theirs.push(micros_each(bare));
+            }
+        }
+        println!("{flavour:?} runtime, {ROUNDS} rounds of {PAIRS} pairs:");
+        println!("  leasehold / bare   {}   (goal: at most 1.15)", Spread::of(ratios));
+        println!("  leasehold, µs      {}", Spread::of(ours));
+        println!("  bare crate, µs     {}", Spread::of(theirs));
+    };
+    runtime.block_on(work);
+}
+
+async fn one_pair(locks: &Client) {
+    let lease = locks.acquire("bench").await.expect("free");
+    lease.release().await.expect("held");
+}
+
+fn micros_each(elapsed: Duration) -> f64 {
+    elapsed.as_secs_f64() * 1e6 / PAIRS as f64
+}
