@@ -9,8 +9,8 @@ use tokio::runtime::{Builder, Runtime};
 use crate::bare;
 use crate::spread::Spread;
 
-const ROUNDS: usize = 21;
-const PAIRS: u64 = 2_000;
+const ROUNDS: usize = 201;
+const PAIRS: u64 = 200;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Flavour {

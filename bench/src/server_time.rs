@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::bare;
 use crate::spread::Spread;
 
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 21;
 const TASKS: usize = 64;
 const NAMES: usize = 200;
 

@@ -66,6 +66,11 @@ pub use name::{MAX_METADATA_LEN, MAX_NAME_LEN, MAX_PREFIX_LEN, MAX_TTL, MIN_TTL}
 pub use options::{Acquire, TryAcquire};
 pub use token::Token;
 
+/// The examples of the README, so that they keep compiling.
+#[cfg(all(doctest, feature = "redis"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 /// The `redis` crate whose connections [`Builder::with_connection`] and
 /// [`Builder::with_factory`] take. A new major version of it is a new major version of this
 /// crate.
