@@ -82,6 +82,10 @@ impl Backoff {
         }
     }
 
+    pub(crate) fn limits_tries(&self) -> bool {
+        self.max_tries.is_some()
+    }
+
     pub(crate) fn longest(&self) -> Option<Duration> {
         self.max_time
     }

@@ -50,7 +50,7 @@ pub fn builder() -> Builder {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "this makes no client until it is told where to connect"]
 pub struct Builder {
     prefix: Box<str>,
@@ -59,6 +59,18 @@ pub struct Builder {
     patience: Duration,
     #[cfg(feature = "redis")]
     keeper_url: Option<Box<str>>,
+}
+
+/// The keeper's URL is left out: it may carry a password.
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("prefix", &self.prefix)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("command_timeout", &self.command_timeout)
+            .field("patience", &self.patience)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for Builder {
@@ -295,7 +307,7 @@ impl Client {
     /// Releases every lease of this client, ends every wait, and stops the keeper.
     ///
     /// Leases still around are lost with [`LossReason::Released`](crate::LossReason::Released);
-    /// whoever waits in `acquire`, and whoever asks later, gets
+    /// whoever waits for a lease, and whoever asks for one later, gets
     /// [`InvalidInput::Closed`]. This goes for all clones.
     ///
     /// # Errors
@@ -343,8 +355,8 @@ mod redis {
     use crate::store::redis::connect::{Factory, GivenConnection, OwnConnections};
 
     impl Builder {
-        /// Where the keeper connects to, when the client's own requests go over a connection
-        /// or a factory that you give. Default: the keeper uses yours.
+        /// Where the keeper connects to. Default: to the same server by a connection of its
+        /// own, or, for a client on a connection or a factory that you give, by yours.
         ///
         /// With it, renewals have a connection, and a runtime, of their own: a program that
         /// blocks the runtime your connection lives on, or that floods it, keeps its leases.
@@ -417,6 +429,7 @@ mod redis {
         fn with_store(self, store: RedisStore) -> Result<Client, InvalidInput> {
             let keeper_store = match &self.keeper_url {
                 Some(url) => RedisStore::new(self.own_connections(url)?),
+                // If the connections are ours, the keeper's runtime gets one of its own.
                 None => store.clone(),
             };
             self.finish(Arc::new(store), Arc::new(keeper_store), Clock::System)
@@ -425,9 +438,7 @@ mod redis {
         pub(super) async fn connect_redis(self, url: &str) -> Result<Client, ConnectError> {
             let longest = self.connect_timeout + self.command_timeout;
             let store = RedisStore::new(self.own_connections(url)?);
-            // The keeper's runtime gets a connection of its own from the same store.
-            let client =
-                self.finish(Arc::new(store.clone()), Arc::new(store.clone()), Clock::System)?;
+            let client = self.with_store(store.clone())?;
             let driver = &client.driver;
             driver.call(store.ping(), driver.clock.now() + longest).await?;
             Ok(client)

@@ -22,7 +22,7 @@ use crate::backoff::Backoff;
 use crate::clock::{Clock, Driven, Moment};
 use crate::error::StoreError;
 use crate::lease::{Holding, LossReason, Renewed};
-use crate::proto::tenure::{Action, Ticket};
+use crate::proto::tenure::{self, Action, Ticket};
 use crate::store::{Call, Claimed, Kept, Record, Renewal, Store};
 
 /// The client's handle; when the last one goes, the thread finishes its chores and ends.
@@ -236,7 +236,8 @@ impl Desk {
     fn take_due(self: &Arc<Self>, now: Moment) -> (Vec<Batch>, Vec<Chore>) {
         let due = {
             let mut state = self.lock();
-            let later = state.timers.split_off(&(now + Duration::from_nanos(1), 0));
+            // With those that fall due in a moment, so that they go out in one call.
+            let later = state.timers.split_off(&(now + GATHERING, u64::MAX));
             let due = std::mem::replace(&mut state.timers, later);
             due.values().for_each(|holding| holding.set_timer(None));
             due
@@ -295,16 +296,12 @@ fn run_thread(desk: &Arc<Desk>) {
                     state.has_thread = false;
                     return;
                 }
-                let first = state.timers.first_key_value();
-                state.next_look = match first {
-                    None if state.chores.is_empty() => Moment::NEVER,
-                    None => now,
-                    Some(((due, _), holding)) => {
-                        // Timers stand still during suspend, so none is longer than this. And
-                        // renewals that fall due one after the other are done together.
-                        let rest = if holding.ttl() < HURRIED { Duration::ZERO } else { GATHERING };
-                        (*due).max(now + rest).min(now + LONGEST_SLEEP)
-                    }
+                state.next_look = match state.timers.first_key_value() {
+                    // Left while we were at work, when nobody wakes us.
+                    _ if !state.chores.is_empty() => now,
+                    None => Moment::NEVER,
+                    // Timers stand still during suspend, so none is longer than this.
+                    Some(((due, _), _)) => (*due).min(now + LONGEST_SLEEP),
                 };
                 state.next_look
             };
@@ -504,9 +501,8 @@ fn now_or_never<F: Future>(future: F) -> Option<F::Output> {
 /// Measured: a renewal costs the server half as much in calls of 100, and larger calls make
 /// everybody else wait for milliseconds.
 const LARGEST_BATCH: usize = 100;
-/// How long renewals are gathered, and the TTL below which they are not.
-const GATHERING: Duration = Duration::from_millis(10);
-const HURRIED: Duration = Duration::from_secs(1);
+/// Renewals that fall due within this time go out together, as far as their TTLs allow.
+const GATHERING: Duration = tenure::MOST_EARLY;
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 const RETRY_PACE: Backoff = Backoff::exponential(Duration::from_millis(50), Duration::from_secs(1));

@@ -1,9 +1,11 @@
 //! The lease a user holds.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -188,12 +190,22 @@ impl Lease {
     ///
     /// Dropping the future drops the body and releases the lease in the background.
     pub async fn run<F: Future>(self, body: F) -> Result<F::Output, RunError<F::Output>> {
-        // The loss first: after a pause, nothing of the body runs before it is noticed.
-        match first_of(self.lost(), body).await {
-            First::Left(reason) => {
+        // The clock before every poll of the body: after a pause, nothing of it runs before the
+        // loss is noticed, whatever wakes us first.
+        let mut body = pin!(body);
+        let guarded = poll_fn(|context| match self.holding.poll_lost(self.driver.clock.now()) {
+            Some(reason) => Poll::Ready(Err(reason)),
+            None => body.as_mut().poll(context).map(Ok),
+        });
+        let outcome = match first_of(self.lost(), guarded).await {
+            First::Left(reason) => Err(reason),
+            First::Right(outcome) => outcome,
+        };
+        match outcome {
+            Err(reason) => {
                 Err(RunError::Lost { lost: self.holding.lost_for(reason), output: None })
             }
-            First::Right(output) => match self.release().await {
+            Ok(output) => match self.release().await {
                 Ok(()) => Ok(output),
                 Err(ReleaseError::Lost(lost)) => Err(RunError::Lost { lost, output: Some(output) }),
                 Err(error) => Err(RunError::Release { error, output }),
@@ -271,7 +283,7 @@ impl Lease {
         let (driver, holding) = (&self.driver, &self.holding);
         let now = driver.clock.now();
         let valid_until = holding.lock().valid_until();
-        let begun = holding.lock().begin_release(now);
+        let begun = holding.begin_release(now);
         driver.keeper.forget(holding);
         if let Err(reason) = begun {
             return Err(holding.lost_for(reason).into());
@@ -503,9 +515,16 @@ impl Holding {
 
     /// Ends the lease for good. What is to be released, if it was still held.
     pub(crate) fn give_up(self: &Arc<Self>, now: Moment) -> Option<Chore> {
-        let begun = self.lock().begin_release(now);
+        let begun = self.begin_release(now);
         self.ended.notify_waiters();
         begun.ok().map(|()| self.remains(now))
+    }
+
+    fn begin_release(&self, now: Moment) -> Result<(), LossReason> {
+        match self.poll_lost(now) {
+            Some(reason) => Err(reason),
+            None => self.lock().begin_release(now),
+        }
     }
 
     /// What may be left in the store of a lease that has ended here.

@@ -17,7 +17,7 @@
 //! - Every error has a [`kind`](ErrorKind): busy, lost, unreachable, refused or invalid.
 //! - [`manual`] says what is promised and what is not, how time counts, how to use the
 //!   fence, and what to do in each failure. Coming from go-zero's RedisLock, redis_lock,
-//!   LockHelper or bsm/redislock? See [`manual`].
+//!   LockHelper or bsm/redislock? See [`manual::coming_from`].
 //!
 //! # Features
 //!

@@ -217,16 +217,20 @@ async fn a_replica_is_unreachable_and_used_again_once_it_is_a_primary() {
     let client = connect(&server).await;
     let impatient = leasehold::builder().patience(100 * MS).connect(&server.url()).await.unwrap();
     let nobody = free_port().to_string();
+    let held = client.acquire("held").ttl(LONG).await.unwrap();
     server.run::<()>(&["REPLICAOF", "127.0.0.1", &nobody]);
     for stale in ["yes", "no"] {
         server.run::<()>(&["CONFIG", "SET", "replica-serve-stale-data", stale]);
-        let error = impatient.try_acquire("a").await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+        for name in ["a", "held"] {
+            let error = impatient.try_acquire(name).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unreachable, "{name}: {error}");
+        }
     }
     let waiting = tokio::spawn(client.acquire("a").into_future());
     tokio::time::sleep(200 * MS).await;
     server.run::<()>(&["REPLICAOF", "NO", "ONE"]);
     waiting.await.unwrap().unwrap().release().await.unwrap();
+    held.release().await.unwrap();
 }
 
 /// Fault row 18: LOADING.
@@ -313,6 +317,8 @@ async fn wrong_credentials_fail_at_once_and_are_not_shown() {
     let client = leasehold::connect(&with(":right")).await.unwrap();
     client.acquire("a").await.unwrap().release().await.unwrap();
     assert!(!format!("{client:?}").contains("right"), "{client:?}");
+    let builder = leasehold::builder().keeper_url(with(":right"));
+    assert!(!format!("{builder:?}").contains("right"), "{builder:?}");
 }
 
 /// Fault row 25.
@@ -337,6 +343,36 @@ async fn missing_permissions_are_refused_at_once() {
     let error = client.acquire("a").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
     assert!(server.keys().is_empty());
+}
+
+/// The rights that the manual names are enough.
+#[tokio::test]
+async fn the_rights_in_the_manual_are_enough() {
+    let server = RedisServer::start();
+    let manual = include_str!("../src/manual/stores.rs");
+    let (_, rule) = manual.split_once("ACL SETUSER locks").unwrap();
+    let (rule, _) = rule.split_once("```").unwrap();
+    let mut words = vec!["ACL", "SETUSER", "locks"];
+    words.extend(rule.split_whitespace().filter(|word| *word != "//!"));
+    server.run::<()>(&words);
+    server.run::<()>(&["ACL", "SETUSER", "default", "-@all", "+acl", "+auth", "+hello"]);
+
+    let url = format!("redis://locks:secret@{}", server.address());
+    let locks = leasehold::builder().prefix("shop:").connect(&url).await.unwrap();
+    let lease = locks.acquire("stock").ttl(SECOND).await.unwrap();
+    assert!(locks.try_acquire("stock").await.unwrap().is_none());
+    lease.renew(SECOND).await.unwrap();
+    lease.remaining().await.unwrap();
+    eventually("recorded", async || {
+        locks.inspect("stock").await.unwrap().holder().unwrap().fence().is_some()
+    })
+    .await;
+    lease.release().await.unwrap();
+    drop(locks.acquire("stock").await.unwrap());
+    eventually("released", async || locks.inspect("stock").await.unwrap().is_free()).await;
+    let _lease = locks.acquire("stock").await.unwrap();
+    locks.force_release("stock").await.unwrap();
+    assert_eq!(locks.inspect("other").await.unwrap().holder(), None);
 }
 
 #[tokio::test]

@@ -113,3 +113,19 @@ async fn stores_on_one_clock_are_apart() {
     clock.advance(HOUR);
     assert!(b.is_held());
 }
+
+/// Fault row 1: whatever wakes the task first, nothing of the body runs after the pause.
+#[tokio::test]
+async fn run_polls_nothing_of_its_body_after_a_pause_past_the_ttl() {
+    let (clock, locks) = setting();
+    let lease = locks.acquire("a").await.unwrap();
+    let mut polls = 0;
+    let body = std::future::poll_fn(|context| {
+        polls += 1;
+        clock.jump(31 * SECOND);
+        context.waker().wake_by_ref();
+        std::task::Poll::<()>::Pending
+    });
+    assert_eq!(lease.run(body).await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(polls, 1);
+}

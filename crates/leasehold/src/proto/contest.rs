@@ -92,7 +92,9 @@ impl Contest {
         self.tries = self.tries.saturating_add(1);
         self.failures = 0;
         self.failing_since = None;
-        let endless = free == Free::Never && self.give_up_at == Moment::NEVER;
+        let endless = free == Free::Never
+            && self.give_up_at == Moment::NEVER
+            && !self.terms.backoff.limits_tries();
         self.next = match self.terms.backoff.pause_after(self.tries, chance) {
             // Waiting without limit for what has no end would be hanging in silence.
             Some(pause) if !endless && now < self.give_up_at => {
@@ -204,9 +206,14 @@ mod tests {
         let mut unlimited = contest(None, Backoff::fixed(10 * MS));
         unlimited.handle_held(START, Free::Never, 0.0);
         assert_eq!(unlimited.poll_step(START), Step::Busy);
-        let mut limited = contest(Some(100 * MS), Backoff::fixed(10 * MS));
-        limited.handle_held(START, Free::Never, 0.0);
-        assert_eq!(limited.poll_step(START), Step::Sleep(START + 10 * MS));
+        for mut limited in [
+            contest(Some(100 * MS), Backoff::fixed(10 * MS)),
+            contest(None, Backoff::fixed(10 * MS).max_time(100 * MS)),
+            contest(None, Backoff::fixed(10 * MS).max_tries(5)),
+        ] {
+            limited.handle_held(START, Free::Never, 0.0);
+            assert_eq!(limited.poll_step(START), Step::Sleep(START + 10 * MS));
+        }
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub(crate) struct Tenure {
     granted_at: Moment,
     /// The end that `max_hold` sets, which no renewal goes beyond.
     hold_until: Moment,
+    /// Whether validity reaches as far as that end allows.
+    at_the_most: bool,
     valid_until: Moment,
     renew_at: Moment,
     in_flight: u32,
@@ -78,11 +80,13 @@ impl Tenure {
         renewed: bool,
         max_hold: Option<Duration>,
     ) -> Self {
+        let hold_until = max_hold.map_or(Moment::NEVER, |max| sent_at + max);
         Self {
             ttl,
             renewed,
             granted_at: sent_at,
-            hold_until: max_hold.map_or(Moment::NEVER, |max| sent_at + max),
+            hold_until,
+            at_the_most: reaches(sent_at, ttl, hold_until),
             valid_until: term::valid_until(sent_at, ttl),
             renew_at: term::renew_at(sent_at, ttl),
             in_flight: 0,
@@ -135,9 +139,8 @@ impl Tenure {
             Some(End::Released) => Some(LossReason::Released),
             None if now < self.valid_until => None,
             None => {
-                let reached_the_most = self.valid_until + term::drift(self.ttl) >= self.hold_until;
                 let reason =
-                    if reached_the_most { LossReason::MaxHold } else { LossReason::Expired };
+                    if self.at_the_most { LossReason::MaxHold } else { LossReason::Expired };
                 self.end = Some(End::Lost(reason));
                 Some(reason)
             }
@@ -160,7 +163,7 @@ impl Tenure {
         if let Some(reason) = self.poll_lost(now) {
             return Action::Lost(reason);
         }
-        if self.wants_renewal() && self.renew_at <= now {
+        if self.wants_renewal() && self.renew_at <= now + MOST_EARLY.min(self.ttl / 30) {
             let ttl = self.longest_renewal(now, self.ttl);
             if term::valid_until(now, ttl) > self.valid_until {
                 return Action::Renew { ttl, record: self.renewals_until_record == 0 };
@@ -197,6 +200,7 @@ impl Tenure {
         if self.is_held(now) {
             self.valid_until = self.valid_until.max(term::valid_until(ticket.sent_at, certain));
             self.renew_at = term::renew_at(ticket.sent_at, certain);
+            self.at_the_most = reaches(ticket.sent_at, certain, self.hold_until);
         }
         late
     }
@@ -273,6 +277,15 @@ impl Tenure {
     }
 }
 
+/// Whether a TTL from then on goes to the end; TTLs are cut to whole milliseconds.
+fn reaches(sent_at: Moment, ttl: Duration, end: Moment) -> bool {
+    sent_at + ttl + Duration::from_millis(1) >= end
+}
+
+/// How much earlier than planned a renewal may be sent to share a call with others; shorter
+/// leases allow less.
+pub(crate) const MOST_EARLY: Duration = Duration::from_millis(10);
+
 const SHORTEST_RETRY: Duration = Duration::from_millis(5);
 const LONGEST_RETRY: Duration = Duration::from_millis(500);
 
@@ -305,9 +318,18 @@ mod tests {
         let mut tenure = renewed();
         assert_eq!(tenure.poll_timeout(), Some(START + TTL / 3));
         assert_eq!(tenure.poll_action(START + TTL / 3 - S), Action::Idle);
+        let together = tenure.poll_action(START + TTL / 3 - MOST_EARLY);
+        assert!(matches!(together, Action::Renew { .. }), "a little early, with others");
         renew(&mut tenure, START + TTL / 3, S);
         assert_eq!(tenure.valid_until(), term::valid_until(START + TTL / 3, TTL));
         assert_eq!(tenure.poll_timeout(), Some(START + TTL / 3 * 2));
+    }
+
+    #[test]
+    fn a_short_lease_is_not_renewed_all_the_time() {
+        let ttl = Duration::from_millis(30);
+        let mut tenure = Tenure::new(START, ttl, true, None);
+        assert_eq!(tenure.poll_action(START + ttl / 3 - ttl / 15), Action::Idle);
     }
 
     #[test]
@@ -373,6 +395,12 @@ mod tests {
             }
         }
         assert!(last <= START + most && last > START + most - S, "ended at {last:?}");
+    }
+
+    #[test]
+    fn running_out_before_the_longest_hold_is_over_is_not_blamed_on_it() {
+        let mut tenure = Tenure::new(START, TTL, true, Some(1_000 * S));
+        assert_eq!(tenure.poll_lost(START + TTL), Some(LossReason::Expired));
     }
 
     #[test]

@@ -37,7 +37,12 @@ fn check_shape(url: &str) -> Result<(), InvalidInput> {
         }
         return Ok(());
     }
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if url.contains('#') {
+        return wrong(
+            "it has a \"#\": in a password, write %23; and certificates are always verified",
+        );
+    }
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
     if authority.rsplit('@').next().unwrap_or_default().is_empty() {
         return wrong("the host is missing");
     }
@@ -45,7 +50,7 @@ fn check_shape(url: &str) -> Result<(), InvalidInput> {
         return wrong("it names several hosts, and this store is one server");
     }
     let path = rest.split_once('/').map_or("", |(_, path)| path);
-    let database = path.split(['?', '#']).next().unwrap_or_default().trim_matches('/');
+    let database = path.split('?').next().unwrap_or_default().trim_matches('/');
     if !database.is_empty() && database.parse::<u32>().is_err() {
         return wrong("the database behind the host is not a number");
     }
@@ -144,6 +149,8 @@ mod tests {
             "redis://host/-1",
             "redis+unix://hunter2.sock",
             "redis://host?protocol=9",
+            "rediss://:hunter2@host#insecure",
+            "redis://:hunter#2@host",
         ] {
             let error = parse(url).unwrap_err();
             assert!(matches!(error, InvalidInput::Url { .. }), "{url}: {error:?}");

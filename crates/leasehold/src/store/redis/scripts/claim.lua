@@ -12,6 +12,9 @@
 local seen = redis.call('MGET', KEYS[1], KEYS[2])
 local ours = seen[1] == ARGV[1]
 if seen[1] and not ours then
+  -- A write that changes nothing (the counter has no expiry): a replica refuses it, and so
+  -- does not say that a lock is held from what it once heard.
+  redis.call('PERSIST', KEYS[2])
   return {2, redis.call('PTTL', KEYS[1]), seen[1]}
 end
 
