@@ -6,7 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use leasehold::{
-    AcquireError, Client, ConnectError, ErrorKind, Inspection, LossReason, RefusalCause, Remaining,
+    AcquireError, Client, ConnectError, ErrorKind, ForceReleased, Inspection, LossReason,
+    RefusalCause, ReleaseError, Remaining,
 };
 use leasehold_testing::{RedisServer, ServerOptions, eventually, free_port};
 
@@ -161,7 +162,20 @@ async fn a_lease_overwritten_by_another_type_is_taken() {
     server.run::<()>(&["HSET", "a", "owner", "1"]);
     assert_eq!(lease.lost().await, LossReason::Taken);
     assert_eq!(server.run::<i64>(&["PTTL", "a"]), -1, "left alone");
+
     server.run::<i64>(&["DEL", "a"]);
+    let (one, two) = (client.acquire("a").await.unwrap(), client.acquire("b").await.unwrap());
+    let seen = client.inspect("b").await.unwrap();
+    for name in ["a", "b"] {
+        server.run::<i64>(&["DEL", name]);
+        server.run::<()>(&["HSET", name, "owner", "1"]);
+    }
+    let ReleaseError::Lost(lost) = one.release().await.unwrap_err() else { panic!() };
+    assert_eq!(lost.reason(), LossReason::Taken);
+    let outcome = client.force_release_seen("b", &seen).await.unwrap();
+    assert!(matches!(outcome, ForceReleased::Changed));
+    assert_eq!(two.remaining().await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(two.lost().await, LossReason::Taken);
 }
 
 /// Fault row 23.

@@ -221,7 +221,7 @@
 //!
 //! ```text
 //! ACL SETUSER locks on >secret ~shop:* ~*:leasehold:1:* ~leasehold:1:* +eval +evalsha
-//!     +mget +set +pexpire +persist +pttl +del +exists +type +time +ping
+//!     +get +mget +set +pexpire +persist +pttl +del +exists +type +time +ping
 //! ```
 //!
 //! # The keys

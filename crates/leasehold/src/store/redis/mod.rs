@@ -64,7 +64,12 @@ impl RedisStore {
                 // The server has been restarted or its scripts flushed. Nothing has run.
                 reply = link.send(Arc::new(script.with_code(&call))).await;
             }
-            read(&reply?)
+            match reply {
+                Ok(reply) => read(&reply),
+                // The lock's key has another type, so it is not ours.
+                Err(failed) if failed.is_wrong_type() => read(&reply::taken()),
+                Err(failed) => Err(failed.into()),
+            }
         })
     }
 }

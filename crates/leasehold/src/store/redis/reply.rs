@@ -37,6 +37,10 @@ impl LinkError {
         self.error.code() == Some("NOSCRIPT")
     }
 
+    pub(crate) fn is_wrong_type(&self) -> bool {
+        code_of(&self.error).as_deref() == Some("WRONGTYPE")
+    }
+
     /// Whether the connection it came from is of no more use.
     pub(crate) fn is_end_of_connection(&self) -> bool {
         // A primary that was demoted keeps its connections and refuses writes: connect again,
@@ -136,6 +140,11 @@ fn is_tls_failure(error: &RedisError) -> bool {
     let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
     source.is_some_and(|io| io.kind() == io::ErrorKind::InvalidData)
         || error.to_string().contains("certificate")
+}
+
+/// What a script would answer if it could look at a key of another type.
+pub(crate) fn taken() -> Value {
+    Value::Array(vec![Value::Int(2)])
 }
 
 pub(crate) fn claimed(reply: &Value) -> Result<Claimed, StoreError> {

@@ -3,9 +3,11 @@
 -- KEYS  1 the lock   2 its facts
 -- ARGV  1 the value that was seen, whole
 -- Reply {1} broken, {0} nobody has it, {2} somebody else has it
+-- Error WRONGTYPE: somebody else has it, as another type
 
-if redis.call('MGET', KEYS[1])[1] == ARGV[1] then
+local value = redis.call('GET', KEYS[1])
+if value == ARGV[1] then
   redis.call('DEL', KEYS[1], KEYS[2])
   return {1}
 end
-return {2 * redis.call('EXISTS', KEYS[1])}
+return {value and 2 or 0}
