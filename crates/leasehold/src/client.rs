@@ -147,7 +147,11 @@ impl Builder {
             "redis" | "rediss" | "redis+unix" | "valkey" | "valkeys" | "valkey+unix" => {
                 Err(InvalidInput::FeatureMissing { feature: "redis" }.into())
             }
-            scheme => Err(InvalidInput::UnknownScheme { scheme: scheme.into() }.into()),
+            // What stands before the first colon need not be a scheme, but a user's secret.
+            scheme if scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b)) => {
+                Err(InvalidInput::UnknownScheme { scheme: scheme.into() }.into())
+            }
+            _ => Err(InvalidInput::Url { what: "it has no scheme".into() }.into()),
         }
     }
 
@@ -319,11 +323,10 @@ impl Client {
     ///
     /// Dropping the future leaves the rest to the background.
     pub async fn close(&self) -> Result<(), CloseError> {
-        self.driver.close();
         // Even the most impatient give the releases the time that one request may take.
         let patience = self.driver.patience.max(self.driver.command_timeout);
         let deadline = self.driver.clock.now() + patience;
-        match self.driver.keeper.close(deadline).await {
+        match self.driver.close(deadline).await {
             0 => Ok(()),
             unreleased => Err(CloseError { unreleased }),
         }
@@ -436,7 +439,7 @@ mod redis {
         }
 
         pub(super) async fn connect_redis(self, url: &str) -> Result<Client, ConnectError> {
-            let longest = self.connect_timeout + self.command_timeout;
+            let longest = self.connect_timeout.saturating_add(self.command_timeout);
             let store = RedisStore::new(self.own_connections(url)?);
             let client = self.with_store(store.clone())?;
             let driver = &client.driver;
@@ -446,7 +449,7 @@ mod redis {
 
         fn own_connections(&self, url: &str) -> Result<OwnConnections, InvalidInput> {
             let client = address::client(url, self.command_timeout)?;
-            Ok(OwnConnections::new(client, self.connect_timeout))
+            Ok(OwnConnections::new(client, self.connect_timeout, self.command_timeout))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Runs acquisitions against a store: the contest decides, this sends and waits.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -32,6 +32,9 @@ pub(crate) struct Driver {
     pub(crate) patience: Duration,
     closed: AtomicBool,
     closing: Notify,
+    /// Claims that are under way, or that got no answer: each may bring a lease yet.
+    claims_open: AtomicUsize,
+    claim_done: Notify,
 }
 
 /// What an acquisition asks for, as it was typed.
@@ -72,6 +75,8 @@ impl Driver {
             patience,
             closed: AtomicBool::new(false),
             closing: Notify::new(),
+            claims_open: AtomicUsize::new(0),
+            claim_done: Notify::new(),
         })
     }
 
@@ -129,8 +134,15 @@ impl Driver {
                         Err(StoreError::Refused(refused)) => return Err(refused.into()),
                         Err(StoreError::Unreachable(error)) => {
                             tracing::debug!(name = key.name(), %error, "claim failed");
-                            last = Last::Failed(error);
-                            contest.handle_failed(now, chance());
+                            if now >= deadline {
+                                contest.handle_unanswered(now, chance());
+                            } else {
+                                contest.handle_failed(now, chance());
+                            }
+                            // Unless the last answer stands.
+                            if contest.poll_step(now) != Step::Busy {
+                                last = Last::Failed(error);
+                            }
                         }
                     }
                 }
@@ -171,9 +183,6 @@ impl Driver {
 
     fn unanswered(&self, sent_at: Moment) -> StoreError {
         let waited = self.clock.now().since(sent_at);
-        if waited >= self.command_timeout {
-            self.store.suspect(sent_at);
-        }
         let detail = format!("no answer within {} ms", waited.as_millis());
         let advice = "check the server's load and the network, or allow more time";
         StoreError::Unreachable(Unreachable::new(detail, advice).maybe_applied())
@@ -191,9 +200,23 @@ impl Driver {
         self.closed.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn close(&self) {
+    /// Ends every wait and releases what is held. Answers how much is not confirmed by
+    /// `deadline`.
+    pub(crate) async fn close(&self, deadline: Moment) -> usize {
         self.closed.store(true, Ordering::SeqCst);
         self.closing.notify_waiters();
+        let no_claims = async {
+            loop {
+                let done = self.claim_done.notified();
+                if self.claims_open.load(Ordering::SeqCst) == 0 {
+                    return;
+                }
+                done.await;
+            }
+        };
+        // First those that may bring another lease, or leave a chore.
+        self.clock.until(deadline, no_claims).await;
+        self.keeper.close(deadline).await + self.claims_open.load(Ordering::SeqCst)
     }
 
     async fn closing(&self) {
@@ -238,19 +261,22 @@ struct Pursuit<'a> {
     pending: Option<Call<Claimed>>,
     /// An earlier claim with this token got no answer.
     unresolved: bool,
+    /// Whether it is among the driver's open claims.
+    counted: bool,
 }
 
 impl<'a> Pursuit<'a> {
     fn new(driver: &'a Arc<Driver>, key: &Key, request: &'a Request, ttl: Duration) -> Self {
         let metadata = Arc::clone(&request.metadata);
         let claim = Claim { key: key.clone(), token: Token::generate(), metadata, ttl };
-        Self { driver, request, claim, pending: None, unresolved: false }
+        Self { driver, request, claim, pending: None, unresolved: false, counted: false }
     }
 
     /// One claim. Tried again after no answer, it has the same token, so that a claim which
     /// was carried out in spite of that is recognised as ours.
     async fn claim(&mut self, deadline: Moment) -> Result<Claimed, StoreError> {
         let sent_at = self.driver.clock.now();
+        self.count();
         // Here while it is under way, so that it is not lost with this future.
         let pending = self.pending.insert(self.driver.store.claim(&self.claim));
         let outcome = self.driver.clock.until(deadline, pending.as_mut()).await;
@@ -259,7 +285,26 @@ impl<'a> Pursuit<'a> {
         if let Err(StoreError::Unreachable(error)) = &outcome {
             self.unresolved |= error.is_maybe_applied();
         }
+        if !self.unresolved && !matches!(outcome, Ok(Claimed::Granted { .. })) {
+            self.uncount();
+        }
         outcome
+    }
+
+    fn count(&mut self) {
+        if !std::mem::replace(&mut self.counted, true) {
+            self.driver.claims_open.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn uncount(&mut self) {
+        if std::mem::replace(&mut self.counted, false) {
+            let before = self.driver.claims_open.fetch_sub(1, Ordering::SeqCst);
+            // Nobody listens unless the client is being closed.
+            if before == 1 && self.driver.is_closed() {
+                self.driver.claim_done.notify_waiters();
+            }
+        }
     }
 
     /// Makes the grant a lease, if it is still worth anything.
@@ -290,6 +335,7 @@ impl Drop for Pursuit<'_> {
     fn drop(&mut self) {
         let pending = self.pending.take();
         if pending.is_none() && !self.unresolved {
+            self.uncount();
             return;
         }
         let now = self.driver.clock.now();
@@ -299,6 +345,7 @@ impl Drop for Pursuit<'_> {
         let until = now + self.claim.ttl + self.driver.command_timeout;
         let unresolved = self.unresolved;
         self.driver.keeper.clean_up(Chore { pending, unresolved, holding, until });
+        self.uncount();
     }
 }
 

@@ -9,7 +9,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,7 +42,8 @@ struct Desk {
     command_timeout: Duration,
     state: Mutex<State>,
     wake: Notify,
-    chore_done: Notify,
+    /// A chore has its outcome, or a lease in hand is put back.
+    work_done: Notify,
     next_id: AtomicU64,
 }
 
@@ -49,9 +51,14 @@ struct Desk {
 struct State {
     /// Every lease held, by when it has to be looked at next.
     timers: BTreeMap<(Moment, u64), Arc<Holding>>,
+    /// Leases taken out of the timers and not yet put back.
+    in_hand: usize,
     chores: Vec<Chore>,
+    /// Chores whose first outcome is not known yet, and those that failed.
     chores_open: usize,
     chores_failed: usize,
+    /// Chores that still run, be it to look once more.
+    chores_running: usize,
     /// When the thread looks by itself; while it is at work, the beginning of time.
     next_look: Moment,
     has_thread: bool,
@@ -83,15 +90,17 @@ impl Keeper {
             command_timeout,
             state: Mutex::new(State {
                 timers: BTreeMap::new(),
+                in_hand: 0,
                 chores: Vec::new(),
                 chores_open: 0,
                 chores_failed: 0,
+                chores_running: 0,
                 next_look: Moment::NEVER,
                 has_thread: false,
                 closed: false,
             }),
             wake: Notify::new(),
-            chore_done: Notify::new(),
+            work_done: Notify::new(),
             next_id: AtomicU64::new(1),
         });
         let driven = match &desk.clock {
@@ -149,7 +158,7 @@ impl Keeper {
                 desk.add_chore(chore);
             }
         }
-        let drained = desk.clock.until(deadline, desk.all_chores_done()).await;
+        let drained = desk.clock.until(deadline, desk.all_done()).await;
         desk.wake.notify_one();
         let state = desk.lock();
         state.chores_failed + if drained.is_none() { state.chores_open } else { 0 }
@@ -198,6 +207,7 @@ impl Desk {
         }
         let mut state = self.lock();
         state.chores_open += 1;
+        state.chores_running += 1;
         state.chores.push(chore);
         self.expect_look_by(&mut state, self.clock.now());
     }
@@ -222,11 +232,14 @@ impl Desk {
         }
     }
 
-    async fn all_chores_done(&self) {
+    async fn all_done(&self) {
         loop {
-            let done = self.chore_done.notified();
-            if self.lock().chores_open == 0 {
-                return;
+            let done = self.work_done.notified();
+            {
+                let state = self.lock();
+                if state.chores_open == 0 && state.in_hand == 0 {
+                    return;
+                }
             }
             done.await;
         }
@@ -234,31 +247,60 @@ impl Desk {
 
     /// Takes out all that is due, and decides what to do about it.
     fn take_due(self: &Arc<Self>, now: Moment) -> (Vec<Batch>, Vec<Chore>) {
-        let due = {
+        let mut in_hand = {
             let mut state = self.lock();
             // With those that fall due in a moment, so that they go out in one call.
             let later = state.timers.split_off(&(now + GATHERING, u64::MAX));
             let due = std::mem::replace(&mut state.timers, later);
             due.values().for_each(|holding| holding.set_timer(None));
-            due
+            state.in_hand += due.len();
+            InHand { desk: self, leases: due.into_values().collect() }
         };
         let mut renewals = Vec::new();
-        for holding in due.into_values() {
+        while let Some(holding) = in_hand.leases.last() {
             match holding.poll_action(now) {
                 Action::Renew { ttl, record } => {
-                    renewals.push(Arc::clone(&holding).begin_renewal(now, ttl, record));
+                    let (desk, holding) = (Arc::clone(self), Arc::clone(holding));
+                    let (ticket, request) = holding.begin_renewal(now, ttl, record);
+                    let ticket = Some(ticket);
+                    renewals.push(Sent { desk, holding, ticket, request, is_record: record });
                 }
-                // A renewal that got no answer may still be carried out, for nobody. Otherwise
-                // the store lets go by itself, and not before the holder's drift is over.
-                Action::Lost(_) if holding.has_unanswered_renewals() => {
-                    self.add_chore(holding.remains(now));
+                Action::Lost(_) | Action::Idle => {
+                    if let Some(chore) = holding.loose_ends(now) {
+                        self.add_chore(chore);
+                    }
                 }
-                Action::Lost(_) | Action::Idle => {}
             }
-            self.reschedule(&holding);
+            in_hand.put_back_one();
         }
+        drop(in_hand);
         let chores = std::mem::take(&mut self.lock().chores);
         (Batch::divide(now, renewals), chores)
+    }
+}
+
+/// Leases that were due, until they are put back among the timers: also if a panic (a log
+/// subscriber's) comes in between.
+struct InHand<'a> {
+    desk: &'a Arc<Desk>,
+    leases: Vec<Arc<Holding>>,
+}
+
+impl InHand<'_> {
+    fn put_back_one(&mut self) {
+        if let Some(holding) = self.leases.pop() {
+            self.desk.reschedule(&holding);
+            self.desk.lock().in_hand -= 1;
+        }
+    }
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        while !self.leases.is_empty() {
+            self.put_back_one();
+        }
+        self.desk.work_done.notify_waiters();
     }
 }
 
@@ -271,7 +313,24 @@ impl State {
     }
 }
 
+/// Notices when the thread ends by a panic, which only code of the user's can bring about (a
+/// log subscriber, a connection factory), and lets another one take over.
+struct OnDuty<'a>(&'a Arc<Desk>);
+
+impl Drop for OnDuty<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut state = self.0.lock();
+            state.has_thread = false;
+            if !state.timers.is_empty() || !state.chores.is_empty() {
+                self.0.expect_look_by(&mut state, self.0.clock.now());
+            }
+        }
+    }
+}
+
 fn run_thread(desk: &Arc<Desk>) {
+    let _on_duty = OnDuty(desk);
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -281,6 +340,8 @@ fn run_thread(desk: &Arc<Desk>) {
         }
     };
     runtime.block_on(async {
+        // The first renewal should not have to wait for a connection.
+        tokio::spawn(desk.store.prepare());
         loop {
             let now = desk.clock.now();
             let (batches, chores) = desk.take_due(now);
@@ -292,7 +353,7 @@ fn run_thread(desk: &Arc<Desk>) {
             }
             let look_at = {
                 let mut state = desk.lock();
-                if state.closed && state.timers.is_empty() && state.chores_open == 0 {
+                if state.closed && state.timers.is_empty() && state.chores_running == 0 {
                     state.has_thread = false;
                     return;
                 }
@@ -339,18 +400,29 @@ struct Batch {
     renewals: Vec<Sent>,
 }
 
-/// One renewal that is about to be sent.
-pub(crate) struct Sent {
-    pub(crate) holding: Arc<Holding>,
-    pub(crate) ticket: Ticket,
-    pub(crate) record: Record,
-    pub(crate) is_record: bool,
+/// One renewal on its way. Dropped without an outcome, be it by a panic, it has failed.
+struct Sent {
+    desk: Arc<Desk>,
+    holding: Arc<Holding>,
+    /// Until it has an outcome.
+    ticket: Option<Ticket>,
+    request: Record,
+    is_record: bool,
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.holding.handle_failed(ticket, self.desk.clock.now());
+            self.desk.reschedule(&self.holding);
+        }
+    }
 }
 
 impl Batch {
     /// Divides by kind, and by urgency: a batch has the time that its shortest lease allows.
     fn divide(sent_at: Moment, mut renewals: Vec<Sent>) -> Vec<Self> {
-        renewals.sort_by_key(|sent| (sent.is_record, sent.record.renewal.ttl));
+        renewals.sort_by_key(|sent| (sent.is_record, sent.request.renewal.ttl));
         let mut batches: Vec<Self> = Vec::new();
         for sent in renewals {
             match batches.last_mut() {
@@ -365,66 +437,79 @@ impl Batch {
         let first = &self.renewals[0];
         self.renewals.len() < LARGEST_BATCH
             && first.is_record == sent.is_record
-            && sent.record.renewal.ttl <= first.record.renewal.ttl * 4
+            && sent.request.renewal.ttl <= first.request.renewal.ttl * 4
     }
 
     fn send(&self, store: &dyn Store) -> Call<Vec<Kept>> {
         if self.renewals[0].is_record {
-            let records: Vec<_> = self.renewals.iter().map(|sent| sent.record.clone()).collect();
+            let records: Vec<_> = self.renewals.iter().map(|sent| sent.request.clone()).collect();
             store.record(&records)
         } else {
-            let plain = |sent: &Sent| sent.record.renewal.clone();
+            let plain = |sent: &Sent| sent.request.renewal.clone();
             let renewals: Vec<Renewal> = self.renewals.iter().map(plain).collect();
             store.renew(&renewals)
         }
     }
 }
 
-async fn renew(desk: Arc<Desk>, batch: Batch) {
+async fn renew(desk: Arc<Desk>, mut batch: Batch) {
     // Leave time for another try or two before the shortest lease of the batch runs out.
-    let patience = desk.command_timeout.min(batch.renewals[0].record.renewal.ttl / 4);
+    let patience = desk.command_timeout.min(batch.renewals[0].request.renewal.ttl / 4);
     let call = batch.send(&*desk.store);
     let outcome = desk.clock.until(batch.sent_at + patience, call).await;
     let now = desk.clock.now();
+    let leases = batch.renewals.len();
     let kept = match outcome {
-        Some(Ok(kept)) => kept.into_iter().map(Some).collect(),
+        Some(Ok(kept)) => kept,
         Some(Err(error)) => {
-            tracing::warn!(leases = batch.renewals.len(), %error, "renewal failed, will try again");
-            vec![None; batch.renewals.len()]
+            tracing::warn!(leases, %error, "renewal failed, will try again");
+            if matches!(error, StoreError::Refused(_)) && batch.renewals[0].is_record {
+                // Better to keep a lease than to tell of it: the next try is without facts.
+                batch.renewals.iter().for_each(|sent| sent.holding.put_off_record());
+            }
+            return;
         }
         None => {
             desk.store.suspect(batch.sent_at);
-            tracing::warn!(
-                leases = batch.renewals.len(),
-                "renewal got no answer within {patience:?}, will try again"
-            );
-            vec![None; batch.renewals.len()]
+            tracing::warn!(leases, "renewal got no answer within {patience:?}, will try again");
+            return;
         }
     };
-    for (Sent { holding, ticket, .. }, kept) in batch.renewals.into_iter().zip(kept) {
+    for (sent, kept) in batch.renewals.iter_mut().zip(kept) {
+        let Some(ticket) = sent.ticket.take() else { continue };
+        let holding = &sent.holding;
         match kept {
-            Some(Kept::Ours) => {
+            Kept::Ours => {
                 if holding.handle_renewed(ticket, now) == Renewed::TooLate {
                     desk.add_chore(holding.remains(now));
                 }
             }
-            Some(Kept::Gone) => holding.handle_gone(ticket, now, LossReason::Released),
-            Some(Kept::Taken) => holding.handle_gone(ticket, now, LossReason::Taken),
-            None => holding.handle_failed(ticket, now),
+            Kept::Gone => holding.handle_gone(ticket, now, LossReason::Released),
+            Kept::Taken => holding.handle_gone(ticket, now, LossReason::Taken),
         }
-        desk.reschedule(&holding);
+        desk.reschedule(holding);
     }
 }
 
 async fn clean_up(desk: Arc<Desk>, chore: Chore) {
-    let mut open = OpenChore { desk: Arc::clone(&desk), failed: true };
-    open.failed = !release(&desk, chore).await;
+    let mut open = OpenChore { desk, confirmed: false };
+    release(&mut open, chore).await;
 }
 
 /// Counts a chore as done however it ends.
 struct OpenChore {
     desk: Arc<Desk>,
-    failed: bool,
+    confirmed: bool,
+}
+
+impl OpenChore {
+    /// The store has confirmed it; what follows is to make doubly sure.
+    fn confirm(&mut self) {
+        if !std::mem::replace(&mut self.confirmed, true) && !self.desk.store.is_inline() {
+            self.desk.lock().chores_open -= 1;
+            self.desk.work_done.notify_waiters();
+        }
+    }
 }
 
 impl Drop for OpenChore {
@@ -433,48 +518,52 @@ impl Drop for OpenChore {
             return;
         }
         let mut state = self.desk.lock();
-        state.chores_open -= 1;
-        state.chores_failed += usize::from(self.failed);
+        state.chores_running -= 1;
+        if !self.confirmed {
+            state.chores_open -= 1;
+            state.chores_failed += 1;
+        }
         drop(state);
-        self.desk.chore_done.notify_waiters();
+        self.desk.work_done.notify_waiters();
         self.desk.wake.notify_one();
     }
 }
 
-/// Releases until the store confirms it, or has let go by itself. Answers whether confirmed.
-async fn release(desk: &Desk, chore: Chore) -> bool {
+/// Releases until the store confirms it, or has let go by itself.
+async fn release(open: &mut OpenChore, chore: Chore) {
+    let desk = Arc::clone(&open.desk);
     let Chore { pending, mut unresolved, holding, until } = chore;
     if let Some(pending) = pending {
         // Not before the claim has been carried out, or it would be carried out for nobody.
         let deadline = desk.clock.now() + desk.command_timeout;
-        match desk.clock.until(deadline, pending).await {
+        match desk.clock.until(deadline, caught(pending)).await.flatten() {
             Some(Ok(Claimed::Granted { .. })) => {}
-            Some(Ok(Claimed::Held(_) | Claimed::Foreign { .. })) if !unresolved => return true,
-            Some(Err(StoreError::Refused(_))) if !unresolved => return true,
+            Some(Ok(_) | Err(StoreError::Refused(_))) if !unresolved => return open.confirm(),
             Some(Err(StoreError::Unreachable(error)))
                 if !unresolved && !error.is_maybe_applied() =>
             {
-                return true;
+                return open.confirm();
             }
             Some(_) | None => unresolved = true,
         }
     }
-    // What got no answer may be carried out late; so look again, and once more.
+    // A claim that got no answer may be carried out late; so look again, and once more.
     let mut looks = if unresolved { 3 } else { 1 };
     let mut failures = 0;
     loop {
         let now = desk.clock.now();
         if now >= until {
-            return unresolved;
+            return;
         }
         let deadline = now + desk.command_timeout;
         let call = desk.store.release(holding.key(), holding.token(), holding.is_recorded());
         let pause = match desk.clock.until(deadline, call).await {
             Some(Ok(_)) => {
+                open.confirm();
                 looks -= 1;
                 failures = 0;
                 if looks == 0 {
-                    return true;
+                    return;
                 }
                 LOOK_AGAIN
             }
@@ -488,6 +577,19 @@ async fn release(desk: &Desk, chore: Chore) -> bool {
         };
         desk.clock.sleep_until((desk.clock.now() + pause).min(until)).await;
     }
+}
+
+/// The outcome of a request that began on another runtime; `None` if it panics, as timers of a
+/// runtime that has shut down do. Those would be in a connection factory of the user's.
+async fn caught<T>(mut call: Call<T>) -> Option<Result<T, StoreError>> {
+    poll_fn(move |context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(context)));
+        match polled {
+            Ok(poll) => poll.map(Some),
+            Err(_) => Poll::Ready(None),
+        }
+    })
+    .await
 }
 
 /// The outcome of a future that is ready at once, as all are on an inline store.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use crate::driver::Driver;
 use crate::error::{
     Lost, ReleaseError, RemainingError, RenewError, RunError, StoreError, Unreachable,
 };
-use crate::keeper::{Chore, Sent};
+use crate::keeper::Chore;
 use crate::name::{Key, check_ttl};
-use crate::proto::tenure::{Action, End, Tenure, Ticket};
+use crate::proto::tenure::{Action, By, End, Tenure, Ticket};
 use crate::race::{First, first_of};
 use crate::store::{Kept, Record, Renewal};
 use crate::token::Token;
@@ -286,7 +286,7 @@ impl Lease {
         let begun = holding.begin_release(now);
         driver.keeper.forget(holding);
         if let Err(reason) = begun {
-            return Err(holding.lost_for(reason).into());
+            return Err(holding.lost_for(reason).into()); // the drop sees to loose ends
         }
         let mut under_way = UnderWay { lease: &self, unresolved: false, done: false };
         let mut effort = driver.effort();
@@ -296,6 +296,10 @@ impl Lease {
             match driver.call(call, sent_at + driver.command_timeout).await {
                 Ok(kept) => {
                     under_way.done = true;
+                    if holding.unresolved_claim {
+                        // It may be carried out yet, and take the lock for nobody.
+                        driver.keeper.clean_up(holding.remains(driver.clock.now()));
+                    }
                     let in_time = driver.clock.now() < valid_until;
                     return match kept {
                         Kept::Ours => {
@@ -328,8 +332,11 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        // In this order: once it has ended, the keeper does not take it up again.
+        let now = self.driver.clock.now();
+        let chore = self.holding.give_up(now).or_else(|| self.holding.loose_ends(now));
         self.driver.keeper.forget(&self.holding);
-        if let Some(chore) = self.holding.give_up(self.driver.clock.now()) {
+        if let Some(chore) = chore {
             self.driver.keeper.clean_up(chore);
         }
     }
@@ -405,6 +412,8 @@ pub(crate) struct Holding {
     ended: Notify,
     /// Whether a claim for it got no answer, and may yet be carried out again.
     unresolved_claim: bool,
+    /// Whether what a lost lease may leave in the store has been seen to.
+    tied_up: AtomicBool,
 }
 
 impl Holding {
@@ -427,6 +436,7 @@ impl Holding {
             timer: AtomicU64::new(0),
             ended: Notify::new(),
             unresolved_claim,
+            tied_up: AtomicBool::new(false),
         }
     }
 
@@ -461,8 +471,20 @@ impl Holding {
         self.lock().is_recorded()
     }
 
-    pub(crate) fn has_unanswered_renewals(&self) -> bool {
-        self.lock().has_unanswered_renewals()
+    /// What is to be cleaned up after a loss, once: a renewal that got no answer may still be
+    /// carried out, for nobody. Otherwise the store lets go by itself, and not before the
+    /// holder's drift is over.
+    pub(crate) fn loose_ends(self: &Arc<Self>, now: Moment) -> Option<Chore> {
+        let is_loose = {
+            let tenure = self.lock();
+            matches!(tenure.poll_end(), Some(End::Lost(_))) && tenure.has_unanswered_renewals()
+        };
+        (is_loose && !self.tied_up.swap(true, Ordering::Relaxed)).then(|| self.remains(now))
+    }
+
+    /// The operator's facts were refused: the lease is renewed without them.
+    pub(crate) fn put_off_record(&self) {
+        self.lock().put_off_record();
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Moment> {
@@ -477,14 +499,18 @@ impl Holding {
         action
     }
 
-    pub(crate) fn begin_renewal(self: Arc<Self>, now: Moment, ttl: Duration, record: bool) -> Sent {
+    pub(crate) fn begin_renewal(
+        &self,
+        now: Moment,
+        ttl: Duration,
+        record: bool,
+    ) -> (Ticket, Record) {
         let mut tenure = self.lock();
-        let ticket = tenure.begin_renewal(now, ttl, record);
+        let ticket = tenure.begin_renewal(now, ttl, By::Keeper { record });
         let held_for = tenure.held_for(now);
         drop(tenure);
         let renewal = Renewal { key: self.key.clone(), token: self.token, ttl };
-        let record_request = Record { renewal, fence: self.fence, held_for };
-        Sent { holding: self, ticket, record: record_request, is_record: record }
+        (ticket, Record { renewal, fence: self.fence, held_for })
     }
 
     pub(crate) fn handle_renewed(&self, ticket: Ticket, now: Moment) -> Renewed {
@@ -529,11 +555,10 @@ impl Holding {
 
     /// What may be left in the store of a lease that has ended here.
     pub(crate) fn remains(self: &Arc<Self>, now: Moment) -> Chore {
-        let tenure = self.lock();
-        let unresolved = self.unresolved_claim || tenure.has_unanswered_renewals();
         // A renewal carried out as late as now keeps it for one more TTL.
-        let until = now + tenure.ttl();
-        drop(tenure);
+        let until = now + self.ttl();
+        // A renewal that comes after the release finds nothing, and makes nothing.
+        let unresolved = self.unresolved_claim;
         Chore { pending: None, unresolved, holding: Arc::clone(self), until }
     }
 
@@ -577,7 +602,7 @@ impl Holding {
         if ttl.is_zero() {
             return Err(LossReason::MaxHold);
         }
-        let ticket = tenure.begin_renewal(now, ttl, false);
+        let ticket = tenure.begin_renewal(now, ttl, By::Hand);
         let request = Renewal { key: self.key.clone(), token: self.token, ttl };
         Ok(HandRequest { ticket, request })
     }

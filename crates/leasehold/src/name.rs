@@ -21,7 +21,7 @@ pub const MAX_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// versions can run side by side, since neither touches the other's keys.
 ///
 /// `docs/design.md` lists the side keys and what each holds.
-const SIDE_KEY_MARK: &str = "leasehold:1:";
+const SIDE_KEY_MARK: &str = "leasehold:1";
 
 /// A checked name together with the key it has in the store.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -66,10 +66,11 @@ impl Key {
 
     /// A key in the same cluster slot as the lock's own, which no name can have.
     fn side_key(&self, kind: &str) -> String {
+        // The `t` keeps those of `{a}`, which has a tag of its own, apart from those of `a`.
         if has_hash_tag(&self.full) {
-            format!("{}:{SIDE_KEY_MARK}{kind}", self.full)
+            format!("{}:{SIDE_KEY_MARK}t:{kind}", self.full)
         } else {
-            format!("{{{}}}:{SIDE_KEY_MARK}{kind}", self.full)
+            format!("{{{}}}:{SIDE_KEY_MARK}:{kind}", self.full)
         }
     }
 }
@@ -121,6 +122,7 @@ fn is_side_key(key: &str) -> bool {
     let mut parts = key.rsplit(':');
     let kind = parts.next().unwrap_or_default();
     let version = parts.next().unwrap_or_default();
+    let version = version.strip_suffix('t').unwrap_or(version);
     let mark = parts.next().unwrap_or_default();
     mark == "leasehold"
         && !version.is_empty()
@@ -187,7 +189,8 @@ mod tests {
     #[test]
     fn side_keys_share_the_locks_hash_tag() {
         assert_eq!(key("a").unwrap().facts(), "{a}:leasehold:1:facts");
-        assert_eq!(key("{u}:a").unwrap().facts(), "{u}:a:leasehold:1:facts");
+        assert_eq!(key("{u}:a").unwrap().facts(), "{u}:a:leasehold:1t:facts");
+        assert_ne!(key("a").unwrap().facts(), key("{a}").unwrap().facts(), "two names, two keys");
         assert_eq!(key("a{").unwrap().facts(), "{a{}:leasehold:1:facts");
     }
 

@@ -80,11 +80,23 @@ impl Contest {
         self.next
     }
 
-    /// When a claim sent now is to be cut short: the caller wants an answer by then. A first
-    /// claim always gets the time a command may take.
+    /// When a claim sent now is to be cut short: if there has been an answer, the caller wants
+    /// the last one by then. Without any, "busy" would be a guess and "unreachable" a slander
+    /// of a store that is merely far away; so it gets the time a command may take.
     pub(crate) fn claim_deadline(&self, sent_at: Moment, command_timeout: Duration) -> Moment {
         let longest = sent_at + command_timeout;
-        if self.give_up_at > sent_at { longest.min(self.give_up_at) } else { longest }
+        let answered = self.tries > 0 && self.failing_since.is_none();
+        if answered && self.give_up_at > sent_at { longest.min(self.give_up_at) } else { longest }
+    }
+
+    /// The claim's deadline has passed. At the end of the wait the last answer stands;
+    /// otherwise the store has failed to answer.
+    pub(crate) fn handle_unanswered(&mut self, now: Moment, chance: f64) {
+        if self.tries > 0 && self.failing_since.is_none() && now >= self.give_up_at {
+            self.next = Step::Busy;
+        } else {
+            self.handle_failed(now, chance);
+        }
     }
 
     /// Another one holds it. `chance` in `0.0..1.0` is the randomness.
@@ -255,12 +267,20 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_cut_short_at_the_end_of_the_wait() {
-        let limited = contest(Some(100 * MS), Backoff::none());
-        assert_eq!(limited.claim_deadline(START, 2_000 * MS), START + 100 * MS);
-        let not_waiting = contest(Some(Duration::ZERO), Backoff::none());
-        assert_eq!(not_waiting.claim_deadline(START, 2_000 * MS), START + 2_000 * MS);
-        let unlimited = contest(None, Backoff::none());
-        assert_eq!(unlimited.claim_deadline(START, 2_000 * MS), START + 2_000 * MS);
+    fn a_first_claim_has_its_time_and_a_later_one_is_cut_short_at_the_end_of_the_wait() {
+        let mut contest = contest(Some(100 * MS), Backoff::fixed(10 * MS));
+        assert_eq!(contest.claim_deadline(START, 2_000 * MS), START + 2_000 * MS);
+        contest.handle_held(START + 30 * MS, Free::At(Moment::NEVER), 0.0);
+        let end = START + 100 * MS;
+        assert_eq!(contest.claim_deadline(START + 90 * MS, 2_000 * MS), end);
+        contest.handle_unanswered(end, 0.0);
+        assert_eq!(contest.poll_step(end), Step::Busy, "the last answer stands");
+    }
+
+    #[test]
+    fn no_answer_at_all_is_unreachable_and_not_busy() {
+        let mut contest = contest(Some(100 * MS), Backoff::fixed(10 * MS));
+        contest.handle_unanswered(START + 2_000 * MS, 0.0);
+        assert_eq!(contest.poll_step(START + 2_000 * MS), Step::Unreachable);
     }
 }

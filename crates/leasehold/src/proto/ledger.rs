@@ -22,7 +22,7 @@ pub(crate) struct Ledger {
     /// crashed stay until they run out, and are not taken for the next one's.
     facts: HashMap<Key, KeptFacts>,
     last_fence: u64,
-    /// What has run out is swept out when there are this many locks, so nothing is kept for
+    /// What has run out is swept out when there is this much of both, so nothing is kept for
     /// ever.
     sweep_at: usize,
 }
@@ -143,13 +143,13 @@ impl Ledger {
     }
 
     fn sweep(&mut self, now: StoreTime) {
-        if self.locks.len() < self.sweep_at.max(SMALLEST_SWEEP) {
+        if self.locks.len() + self.facts.len() < self.sweep_at.max(SMALLEST_SWEEP) {
             return;
         }
         self.locks.retain(|_, lock| lock.expires_at > now);
         self.facts.retain(|_, kept| kept.expires_at > now);
         self.facts.shrink_to_fit();
-        self.sweep_at = self.locks.len() * 2;
+        self.sweep_at = (self.locks.len() + self.facts.len()) * 2;
         self.locks.shrink_to(self.sweep_at);
     }
 }

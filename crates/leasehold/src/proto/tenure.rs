@@ -48,7 +48,16 @@ pub(crate) enum End {
 pub(crate) struct Ticket {
     sent_at: Moment,
     ttl: Duration,
-    record: bool,
+    by: By,
+}
+
+/// Who sends a renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The keeper; with `record`, it also writes the operator's facts.
+    Keeper { record: bool },
+    /// The user's `renew`.
+    Hand,
 }
 
 #[derive(Debug)]
@@ -63,6 +72,9 @@ pub(crate) struct Tenure {
     valid_until: Moment,
     renew_at: Moment,
     in_flight: u32,
+    /// Whether the keeper has one under way. One by hand does not stop it: that one may hang
+    /// together with the user's runtime.
+    keeper_in_flight: bool,
     /// The shortest TTL among the renewals under way: which of them comes last is not known.
     shortest_in_flight: Duration,
     /// The shortest TTL among those that got no answer: they may come yet.
@@ -90,6 +102,7 @@ impl Tenure {
             valid_until: term::valid_until(sent_at, ttl),
             renew_at: term::renew_at(sent_at, ttl),
             in_flight: 0,
+            keeper_in_flight: false,
             shortest_in_flight: Duration::MAX,
             shortest_unknown: Duration::MAX,
             renewals_until_record: 0,
@@ -175,12 +188,17 @@ impl Tenure {
     }
 
     /// A renewal is about to be sent.
-    pub(crate) fn begin_renewal(&mut self, now: Moment, ttl: Duration, record: bool) -> Ticket {
+    pub(crate) fn begin_renewal(&mut self, now: Moment, ttl: Duration, by: By) -> Ticket {
         self.in_flight += 1;
+        if let By::Keeper { record } = by {
+            self.keeper_in_flight = true;
+            // From now on there may be facts, for a release to remove.
+            self.recorded |= record;
+        }
         self.shortest_in_flight = self.shortest_in_flight.min(ttl);
         // It may be carried out at any time from now on, and may shorten the lease.
         self.valid_until = self.valid_until.min(term::valid_until(now, ttl));
-        Ticket { sent_at: now, ttl, record }
+        Ticket { sent_at: now, ttl, by }
     }
 
     /// The store has renewed. Returns whether that was late: planned is a renewal with two
@@ -188,12 +206,13 @@ impl Tenure {
     pub(crate) fn handle_renewed(&mut self, ticket: Ticket, now: Moment) -> bool {
         let late = self.valid_until.since(now) < self.ttl / 3;
         let certain = ticket.ttl.min(self.shortest_in_flight).min(self.shortest_unknown);
-        self.settle();
-        if ticket.record {
-            self.recorded = true;
-            self.renewals_until_record = RENEWALS_PER_RECORD;
-        } else {
-            self.renewals_until_record = self.renewals_until_record.saturating_sub(1);
+        self.settle(&ticket);
+        match ticket.by {
+            By::Keeper { record: true } => self.put_off_record(),
+            By::Keeper { record: false } => {
+                self.renewals_until_record = self.renewals_until_record.saturating_sub(1);
+            }
+            By::Hand => {}
         }
         // A reply after the end changes nothing: the loss is (or will be) announced, and a
         // lease does not come back.
@@ -212,6 +231,11 @@ impl Tenure {
         self.renewals_until_record = 0;
     }
 
+    /// The facts are written, or cannot be: not again for a while.
+    pub(crate) fn put_off_record(&mut self) {
+        self.renewals_until_record = RENEWALS_PER_RECORD;
+    }
+
     /// `ttl`, cut where it would go beyond the end that `max_hold` sets. In whole
     /// milliseconds, which is what stores count in; rounding down is the safe side.
     pub(crate) fn longest_renewal(&self, now: Moment, ttl: Duration) -> Duration {
@@ -222,11 +246,11 @@ impl Tenure {
     /// The store has it no more. Returns the reason if this is news.
     pub(crate) fn handle_gone(
         &mut self,
-        _ticket: Ticket,
+        ticket: Ticket,
         now: Moment,
         reason: LossReason,
     ) -> Option<LossReason> {
-        self.settle();
+        self.settle(&ticket);
         self.handle_not_ours(now, reason)
     }
 
@@ -247,10 +271,12 @@ impl Tenure {
 
     /// The renewal got no answer: it may have been carried out, or be carried out yet.
     pub(crate) fn handle_failed(&mut self, ticket: Ticket, now: Moment) {
-        self.settle();
+        self.settle(&ticket);
         self.shortest_unknown = self.shortest_unknown.min(ticket.ttl);
-        let pause = (self.ttl / 20).clamp(SHORTEST_RETRY, LONGEST_RETRY);
-        self.renew_at = self.renew_at.max(now + pause);
+        // If it shortened the lease, the next one is due sooner than was planned.
+        let planned = self.renew_at.min(term::renew_at(ticket.sent_at, ticket.ttl));
+        let pause = (self.ttl.min(ticket.ttl) / 20).clamp(SHORTEST_RETRY, LONGEST_RETRY);
+        self.renew_at = planned.max(now + pause);
     }
 
     /// The holder gives it back; from here on no renewal is sent. `Err` if it was lost.
@@ -265,12 +291,13 @@ impl Tenure {
     }
 
     fn wants_renewal(&self) -> bool {
-        self.renewed && self.in_flight == 0
+        self.renewed && !self.keeper_in_flight
     }
 
     /// One renewal is no longer under way. With none left, their order matters no more.
-    fn settle(&mut self) {
+    fn settle(&mut self, ticket: &Ticket) {
         self.in_flight -= 1;
+        self.keeper_in_flight &= ticket.by == By::Hand;
         if self.in_flight == 0 {
             self.shortest_in_flight = Duration::MAX;
         }
@@ -299,6 +326,7 @@ mod tests {
 
     const S: Duration = Duration::from_secs(1);
     const TTL: Duration = Duration::from_secs(30);
+    const KEEPER: By = By::Keeper { record: false };
     const START: Moment = Moment::from_nanos(1_000_000_000);
 
     fn renewed() -> Tenure {
@@ -309,7 +337,7 @@ mod tests {
         let Action::Renew { ttl, record } = tenure.poll_action(at) else {
             panic!("no renewal due at {at:?}: {tenure:?}");
         };
-        let ticket = tenure.begin_renewal(at, ttl, record);
+        let ticket = tenure.begin_renewal(at, ttl, By::Keeper { record });
         tenure.handle_renewed(ticket, at + took);
     }
 
@@ -335,7 +363,7 @@ mod tests {
     #[test]
     fn a_lease_is_lost_at_its_deadline_even_while_a_renewal_hangs() {
         let mut tenure = renewed();
-        let ticket = tenure.begin_renewal(START + 10 * S, TTL, false);
+        let ticket = tenure.begin_renewal(START + 10 * S, TTL, KEEPER);
         let end = term::valid_until(START, TTL);
         assert_eq!(tenure.poll_timeout(), Some(end));
         assert!(tenure.is_held(end - Duration::from_nanos(1)));
@@ -357,7 +385,7 @@ mod tests {
             match tenure.poll_action(now) {
                 Action::Renew { ttl, record } => {
                     tries += 1;
-                    let ticket = tenure.begin_renewal(now, ttl, record);
+                    let ticket = tenure.begin_renewal(now, ttl, By::Keeper { record });
                     tenure.handle_failed(ticket, now);
                 }
                 Action::Lost(reason) => assert_eq!(reason, LossReason::Expired),
@@ -387,7 +415,7 @@ mod tests {
             match tenure.poll_action(at) {
                 Action::Renew { ttl, record } => {
                     assert!(at + ttl <= START + most, "the store would keep it too long");
-                    let ticket = tenure.begin_renewal(at, ttl, record);
+                    let ticket = tenure.begin_renewal(at, ttl, By::Keeper { record });
                     tenure.handle_renewed(ticket, at);
                 }
                 Action::Lost(reason) => assert_eq!(reason, LossReason::MaxHold),
@@ -407,7 +435,7 @@ mod tests {
     fn shortening_counts_from_sending_and_not_from_the_reply() {
         let mut tenure = renewed();
         let now = START + S;
-        let ticket = tenure.begin_renewal(now, 5 * S, false);
+        let ticket = tenure.begin_renewal(now, 5 * S, By::Hand);
         assert_eq!(tenure.valid_until(), term::valid_until(now, 5 * S));
         tenure.handle_renewed(ticket, now + S);
         tenure.adopt_ttl(5 * S);
@@ -420,22 +448,49 @@ mod tests {
     #[test]
     fn an_unanswered_renewal_limits_what_later_ones_are_trusted_for() {
         let mut tenure = Tenure::new(START, 5 * S, true, None);
-        let short = tenure.begin_renewal(START + S, 5 * S, false);
-        let long = tenure.begin_renewal(START + 2 * S, 60 * S, false);
+        let short = tenure.begin_renewal(START + S, 5 * S, KEEPER);
+        let long = tenure.begin_renewal(START + 2 * S, 60 * S, By::Hand);
         tenure.handle_renewed(long, START + 2 * S);
         assert_eq!(tenure.valid_until(), term::valid_until(START + 2 * S, 5 * S));
         tenure.handle_failed(short, START + 3 * S);
-        let again = tenure.begin_renewal(START + 4 * S, 60 * S, false);
+        let again = tenure.begin_renewal(START + 4 * S, 60 * S, By::Hand);
         tenure.handle_renewed(again, START + 4 * S);
         assert_eq!(tenure.valid_until(), term::valid_until(START + 4 * S, 5 * S));
     }
 
     #[test]
+    fn a_shortening_that_failed_is_followed_by_a_renewal_in_time() {
+        let mut tenure = renewed();
+        let ticket = tenure.begin_renewal(START + S, S, By::Hand);
+        tenure.handle_failed(ticket, START + S);
+        let due = tenure.poll_timeout().unwrap();
+        assert!(due < tenure.valid_until(), "due {due:?} in {tenure:?}");
+        assert!(matches!(tenure.poll_action(due), Action::Renew { .. }));
+    }
+
+    #[test]
+    fn a_renewal_by_hand_under_way_does_not_stop_the_keeper() {
+        let mut tenure = renewed();
+        let _hanging = tenure.begin_renewal(START + S, TTL, By::Hand);
+        renew(&mut tenure, START + TTL / 3, S);
+        assert_eq!(tenure.valid_until(), term::valid_until(START + TTL / 3, TTL));
+    }
+
+    #[test]
+    fn facts_that_may_have_been_written_are_there_to_be_removed() {
+        let mut tenure = renewed();
+        let ticket = tenure.begin_renewal(START + S, TTL, By::Keeper { record: true });
+        assert!(tenure.is_recorded());
+        tenure.handle_failed(ticket, START + S);
+        assert!(tenure.is_recorded());
+    }
+
+    #[test]
     fn answered_renewals_leave_no_limit_behind() {
         let mut tenure = Tenure::new(START, 5 * S, true, None);
-        let short = tenure.begin_renewal(START + S, 5 * S, false);
+        let short = tenure.begin_renewal(START + S, 5 * S, KEEPER);
         tenure.handle_renewed(short, START + S);
-        let long = tenure.begin_renewal(START + 2 * S, 60 * S, false);
+        let long = tenure.begin_renewal(START + 2 * S, 60 * S, By::Hand);
         tenure.handle_renewed(long, START + 2 * S);
         assert_eq!(tenure.valid_until(), term::valid_until(START + 2 * S, 60 * S));
     }
@@ -459,8 +514,8 @@ mod tests {
     #[test]
     fn gone_is_lost_at_once_and_the_first_reason_stays() {
         let mut tenure = renewed();
-        let ticket = tenure.begin_renewal(START + 10 * S, TTL, false);
-        let other = tenure.begin_renewal(START + 10 * S, TTL, false);
+        let ticket = tenure.begin_renewal(START + 10 * S, TTL, KEEPER);
+        let other = tenure.begin_renewal(START + 10 * S, TTL, By::Hand);
         let now = START + 11 * S;
         assert_eq!(tenure.handle_gone(ticket, now, LossReason::Taken), Some(LossReason::Taken));
         assert_eq!(tenure.handle_gone(other, now, LossReason::Released), None);
@@ -476,7 +531,7 @@ mod tests {
             let now = tenure.poll_timeout().unwrap();
             let Action::Renew { ttl, record } = tenure.poll_action(now) else { panic!() };
             recorded.extend(record.then_some(n));
-            let ticket = tenure.begin_renewal(now, ttl, record);
+            let ticket = tenure.begin_renewal(now, ttl, By::Keeper { record });
             tenure.handle_renewed(ticket, now);
         }
         assert_eq!(recorded, [0, 13, 26]);
@@ -486,9 +541,9 @@ mod tests {
     #[test]
     fn a_reply_just_before_the_deadline_is_late() {
         let mut tenure = renewed();
-        let ticket = tenure.begin_renewal(START + 10 * S, TTL, false);
+        let ticket = tenure.begin_renewal(START + 10 * S, TTL, KEEPER);
         assert!(!tenure.handle_renewed(ticket, START + 11 * S));
-        let ticket = tenure.begin_renewal(START + 20 * S, TTL, false);
+        let ticket = tenure.begin_renewal(START + 20 * S, TTL, KEEPER);
         assert!(tenure.handle_renewed(ticket, START + 38 * S));
     }
 }

@@ -73,7 +73,8 @@ fn the_ledger_and_the_scripts_agree() {
     let server = RedisServer::start();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client = address::client(&server.url(), Duration::from_secs(9)).unwrap();
-    let store = RedisStore::new(OwnConnections::new(client, Duration::from_secs(9)));
+    let patience = Duration::from_secs(9);
+    let store = RedisStore::new(OwnConnections::new(client, patience, patience));
 
     let mut runner =
         TestRunner::new(Config { cases: 2_000, source_file: Some(file!()), ..Config::default() });

@@ -1,5 +1,6 @@
 //! Locks within one process: the ledger behind a mutex.
 
+use std::fmt;
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -11,7 +12,6 @@ use crate::proto::ledger::{Ledger, StoreTime};
 use crate::store::{Call, Claim, Claimed, Kept, Record, Renewal, Store};
 use crate::token::Token;
 
-#[derive(Debug)]
 pub(crate) struct MemoryStore {
     ledger: Mutex<Ledger>,
     clock: Clock,
@@ -38,6 +38,13 @@ impl MemoryStore {
         // Read under the mutex: the ledger's time must not go back.
         let elapsed = self.clock.now().as_micros() - self.started.as_micros();
         (ledger, StoreTime(self.wall_at_start + elapsed))
+    }
+}
+
+/// The ledger is left out: its values are tokens.
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("clock", &self.clock).finish_non_exhaustive()
     }
 }
 

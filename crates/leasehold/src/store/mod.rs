@@ -61,6 +61,11 @@ pub(crate) trait Store: Send + Sync + fmt::Debug {
     /// A request sent at that moment got no answer in time: the connection may be dead.
     fn suspect(&self, _sent_at: Moment) {}
 
+    /// Makes ready what requests from this runtime will need, such as a connection.
+    fn prepare(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// Whether requests are carried out before `claim` and the others return, so that even a
     /// destructor can wait for them.
     fn is_inline(&self) -> bool {

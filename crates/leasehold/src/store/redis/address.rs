@@ -43,10 +43,11 @@ fn check_shape(url: &str) -> Result<(), InvalidInput> {
         );
     }
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
-    if authority.rsplit('@').next().unwrap_or_default().is_empty() {
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    if host.is_empty() {
         return wrong("the host is missing");
     }
-    if authority.contains(',') {
+    if host.contains(',') {
         return wrong("it names several hosts, and this store is one server");
     }
     let path = rest.split_once('/').map_or("", |(_, path)| path);
@@ -65,11 +66,16 @@ fn with_tcp_settings(info: ConnectionInfo, command_timeout: Duration) -> Connect
         .with_interval(Duration::from_secs(5));
     let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
     #[cfg(any(target_os = "android", target_os = "linux"))]
-    let settings = settings.set_user_timeout(command_timeout * 4);
+    let settings =
+        settings.set_user_timeout(command_timeout.saturating_mul(4).min(LONGEST_SILENCE));
     #[cfg(not(any(target_os = "android", target_os = "linux")))]
     let _ = command_timeout;
     info.set_tcp_settings(settings)
 }
+
+/// How long data may stay unacknowledged, however patient the caller is.
+#[cfg(any(target_os = "android", target_os = "linux"))]
+const LONGEST_SILENCE: Duration = Duration::from_secs(600);
 
 /// The parser's own words name what is wrong and never quote the URL.
 fn unreadable(error: &RedisError) -> InvalidInput {
@@ -111,6 +117,7 @@ mod tests {
             "redis://localhost",
             "redis://:secret@localhost/",
             "redis://[::1]:6379/0",
+            "redis://:a,b@localhost",
             "valkey://localhost/1",
             "redis://localhost?protocol=resp3",
         ] {

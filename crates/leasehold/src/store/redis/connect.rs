@@ -7,17 +7,19 @@ use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use ::redis::aio::{ConnectionLike, MultiplexedConnection};
-use ::redis::{AsyncConnectionConfig, Client, Cmd, ConnectionAddr, RedisError, RedisResult, Value};
+use ::redis::{AsyncConnectionConfig, Client, Cmd, ConnectionAddr, RedisError, Value};
 use tokio::runtime::{Handle, Id as RuntimeId};
 use tokio::sync::oneshot;
 
 use super::reply::{LinkError, Stage};
 use crate::clock::{Clock, Moment};
 
+pub(crate) type Preparation = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(crate) type Reply = Pin<Box<dyn Future<Output = Result<Value, LinkError>> + Send>>;
 
 /// Something that carries a command to a server and its reply back.
@@ -26,6 +28,11 @@ pub(crate) trait Link: Send + Sync + fmt::Debug {
 
     /// A command sent at that moment got no answer in time.
     fn suspect(&self, _sent_at: Moment) {}
+
+    /// Makes ready what this runtime will need.
+    fn prepare(&self) -> Preparation {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// Connections of our own, one for each runtime that sends through this link.
@@ -41,38 +48,50 @@ struct Shared {
     client: Client,
     address: Box<str>,
     connect_timeout: Duration,
+    command_timeout: Duration,
     lanes: Mutex<HashMap<RuntimeId, Arc<Lane>>>,
 }
 
 /// One runtime's connection.
 struct Lane {
     state: Mutex<LaneState>,
-    /// Held while connecting, so that a crowd makes one connection and not a thousand.
-    connecting: tokio::sync::Mutex<()>,
     /// Ends the task that waits for the end of the runtime.
     _watched: oneshot::Sender<()>,
 }
 
-#[derive(Default)]
-struct LaneState {
-    ready: Option<Ready>,
-    failed: Option<(Moment, LinkError)>,
+enum LaneState {
+    Idle,
+    /// A task of the runtime's connects, and tells these. It is nobody's own, so that one who
+    /// gives up does not make the others begin again.
+    Connecting(Vec<oneshot::Sender<Result<Ready, LinkError>>>),
+    Ready(Ready),
+    Failed(Moment, LinkError),
 }
 
 #[derive(Clone)]
 struct Ready {
     connection: MultiplexedConnection,
     since: Moment,
+    silence: Arc<Silence>,
 }
 
+/// Since when a connection owes an answer: nanoseconds of a moment, zero if it does not.
+#[derive(Default)]
+struct Silence(AtomicU64);
+
 impl OwnConnections {
-    pub(crate) fn new(client: Client, connect_timeout: Duration) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        connect_timeout: Duration,
+        command_timeout: Duration,
+    ) -> Self {
         let address = match client.get_connection_info().addr() {
             address @ ConnectionAddr::TcpTls { .. } => format!("{address} by TLS").into(),
             address => address.to_string().into(),
         };
         let lanes = Mutex::default();
-        Self { shared: Arc::new(Shared { client, address, connect_timeout, lanes }) }
+        let shared = Shared { client, address, connect_timeout, command_timeout, lanes };
+        Self { shared: Arc::new(shared) }
     }
 }
 
@@ -80,9 +99,12 @@ impl Link for OwnConnections {
     fn send(&self, command: Arc<Cmd>) -> Reply {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
-            let lane = shared.lane()?;
-            let Ready { mut connection, since } = shared.connected(&lane).await?;
-            command.query_async(&mut connection).await.map_err(|error| {
+            let (lane, ready) = shared.connected().await?;
+            let Ready { mut connection, since, silence } = ready;
+            silence.begins(Clock::System.now());
+            let reply = command.query_async(&mut connection).await;
+            silence.ends();
+            reply.map_err(|error| {
                 let failed = shared.failed(error, Stage::Sent);
                 if failed.is_end_of_connection() {
                     lane.forget(since);
@@ -99,69 +121,84 @@ impl Link for OwnConnections {
             lane.forget(sent_at);
         }
     }
+
+    fn prepare(&self) -> Preparation {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            // Whoever needs it will hear of the failure.
+            let _ = shared.connected().await;
+        })
+    }
 }
 
 impl Shared {
-    fn lane(self: &Arc<Self>) -> Result<Arc<Lane>, LinkError> {
+    fn lane(self: &Arc<Self>, runtime: &Handle) -> Arc<Lane> {
+        let (watched, unwatched) = oneshot::channel();
+        let lane = {
+            let mut lanes = lock(&self.lanes);
+            if let Some(lane) = lanes.get(&runtime.id()) {
+                return Arc::clone(lane);
+            }
+            let lane = Arc::new(Lane { state: Mutex::new(LaneState::Idle), _watched: watched });
+            lanes.insert(runtime.id(), Arc::clone(&lane));
+            lane
+        };
+        let watch = Watch {
+            shared: Arc::downgrade(self),
+            lane: Arc::downgrade(&lane),
+            runtime: runtime.id(),
+        };
+        // Not under the lock: a runtime that is shutting down drops the task at once.
+        runtime.spawn(watch.until(unwatched));
+        lane
+    }
+
+    /// This runtime's lane and its connection.
+    async fn connected(self: &Arc<Self>) -> Result<(Arc<Lane>, Ready), LinkError> {
         let runtime = Handle::try_current()
             .map_err(|error| self.failed(std::io::Error::other(error).into(), Stage::NoRuntime))?;
-        if let Some(lane) = lock(&self.lanes).get(&runtime.id()) {
-            return Ok(Arc::clone(lane));
-        }
-        let (watched, unwatched) = oneshot::channel();
-        let lane = Arc::new(Lane {
-            state: Mutex::default(),
-            connecting: tokio::sync::Mutex::default(),
-            _watched: watched,
-        });
-        let lane = Arc::clone(lock(&self.lanes).entry(runtime.id()).or_insert(lane));
-        // Not under the lock: a runtime that is shutting down drops the task at once.
-        runtime
-            .spawn(Watch { shared: Arc::downgrade(self), runtime: runtime.id() }.until(unwatched));
-        Ok(lane)
-    }
-
-    async fn connected(&self, lane: &Lane) -> Result<Ready, LinkError> {
-        if let Some(ready) = &lock(&lane.state).ready {
-            return Ok(ready.clone());
-        }
-        let _alone = lane.connecting.lock().await;
-        {
-            let state = lock(&lane.state);
-            if let Some(ready) = &state.ready {
-                return Ok(ready.clone());
+        let lane = self.lane(&runtime);
+        let told = {
+            let mut state = lock(&lane.state);
+            let now = Clock::System.now();
+            if let LaneState::Ready(ready) = &*state {
+                if !ready.silence.is_longer_than(self.command_timeout, now) {
+                    let ready = ready.clone();
+                    drop(state);
+                    return Ok((lane, ready));
+                }
+                *state = LaneState::Idle;
             }
-            // Those who queued up behind a failed try share its outcome.
-            if let Some((at, failed)) = &state.failed
-                && Clock::System.now().since(*at) < SHARED_FAILURE
-            {
-                return Err(failed.clone());
+            if let LaneState::Failed(at, failed) = &*state {
+                // A crowd shares the outcome of one try.
+                if now.since(*at) < SHARED_FAILURE {
+                    return Err(failed.clone());
+                }
+                *state = LaneState::Idle;
             }
-        }
-        let outcome = self.connect().await;
-        let now = Clock::System.now();
-        let mut state = lock(&lane.state);
-        match outcome {
-            Ok(connection) => {
-                let ready = Ready { connection, since: now };
-                *state = LaneState { ready: Some(ready.clone()), failed: None };
-                Ok(ready)
+            let (tell, told) = oneshot::channel();
+            match &mut *state {
+                LaneState::Connecting(waiting) => {
+                    waiting.push(tell);
+                    drop(state);
+                }
+                idle => {
+                    *idle = LaneState::Connecting(vec![tell]);
+                    drop(state);
+                    let connecting =
+                        Connecting { shared: Arc::clone(self), lane: Arc::clone(&lane) };
+                    runtime.spawn(connecting.run());
+                }
             }
-            Err(error) => {
-                let failed = self.failed(error, Stage::Connecting);
-                state.failed = Some((now, failed.clone()));
-                Err(failed)
+            told
+        };
+        match told.await {
+            Ok(outcome) => outcome.map(|ready| (lane, ready)),
+            Err(_) => {
+                let gone = std::io::Error::other("the runtime that was connecting has shut down");
+                Err(self.failed(gone.into(), Stage::Connecting))
             }
         }
-    }
-
-    async fn connect(&self) -> RedisResult<MultiplexedConnection> {
-        // No response timeout: the caller has a deadline of its own, and a reply that comes
-        // late must still be seen, to give back what it granted.
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.connect_timeout))
-            .set_response_timeout(None);
-        self.client.get_multiplexed_async_connection_with_config(&config).await
     }
 
     fn failed(&self, error: RedisError, stage: Stage) -> LinkError {
@@ -173,9 +210,69 @@ impl Lane {
     /// Drops the connection if it was there at `seen`; a later one is not to blame.
     fn forget(&self, seen: Moment) {
         let mut state = lock(&self.state);
-        if state.ready.as_ref().is_some_and(|ready| ready.since <= seen) {
-            state.ready = None;
+        if matches!(&*state, LaneState::Ready(ready) if ready.since <= seen) {
+            *state = LaneState::Idle;
         }
+    }
+}
+
+/// One try to connect, as a task of the lane's runtime.
+struct Connecting {
+    shared: Arc<Shared>,
+    lane: Arc<Lane>,
+}
+
+impl Connecting {
+    async fn run(self) {
+        // No response timeout: the caller has a deadline of its own, and a reply that comes
+        // late must still be seen, to give back what it granted.
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.shared.connect_timeout))
+            .set_response_timeout(None);
+        let outcome =
+            self.shared.client.get_multiplexed_async_connection_with_config(&config).await;
+        let now = Clock::System.now();
+        let outcome = match outcome {
+            Ok(connection) => Ok(Ready { connection, since: now, silence: Arc::default() }),
+            Err(error) => Err(self.shared.failed(error, Stage::Connecting)),
+        };
+        let next = match &outcome {
+            Ok(ready) => LaneState::Ready(ready.clone()),
+            Err(failed) => LaneState::Failed(now, failed.clone()),
+        };
+        let before = std::mem::replace(&mut *lock(&self.lane.state), next);
+        if let LaneState::Connecting(waiting) = before {
+            for tell in waiting {
+                let _ = tell.send(outcome.clone());
+            }
+        }
+    }
+}
+
+impl Drop for Connecting {
+    fn drop(&mut self) {
+        // If the runtime has shut down half-way, those who wait learn it by their channels.
+        let mut state = lock(&self.lane.state);
+        if matches!(*state, LaneState::Connecting(_)) {
+            *state = LaneState::Idle;
+        }
+    }
+}
+
+/// A request may be cut short by its caller before the connection is known to be dead, again
+/// and again; what counts is for how long nothing at all has come back.
+impl Silence {
+    fn begins(&self, now: Moment) {
+        let _ = self.0.compare_exchange(0, now.as_nanos(), Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    fn ends(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    fn is_longer_than(&self, time: Duration, now: Moment) -> bool {
+        let since = self.0.load(Ordering::Relaxed);
+        since != 0 && now.since(Moment::from_nanos(since)) >= time
     }
 }
 
@@ -188,6 +285,7 @@ impl fmt::Debug for OwnConnections {
 /// Lives in a runtime as a task; dropped with the runtime, it takes the lane along.
 struct Watch {
     shared: Weak<Shared>,
+    lane: Weak<Lane>,
     runtime: RuntimeId,
 }
 
@@ -199,8 +297,12 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if let Some(shared) = self.shared.upgrade() {
-            lock(&shared.lanes).remove(&self.runtime);
+        let Some(shared) = self.shared.upgrade() else { return };
+        let mut lanes = lock(&shared.lanes);
+        // The identity of a runtime may come again: only if it is our lane.
+        let is_ours = |lane: &Arc<Lane>| std::ptr::eq(Arc::as_ptr(lane), self.lane.as_ptr());
+        if lanes.get(&self.runtime).is_some_and(is_ours) {
+            lanes.remove(&self.runtime);
         }
     }
 }

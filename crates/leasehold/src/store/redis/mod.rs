@@ -26,7 +26,7 @@ pub(crate) mod connect;
 mod reply;
 mod script;
 
-use connect::Link;
+use connect::{Link, Preparation};
 use script::Script;
 
 #[derive(Clone, Debug)]
@@ -136,6 +136,10 @@ impl Store for RedisStore {
 
     fn suspect(&self, sent_at: Moment) {
         self.link.suspect(sent_at);
+    }
+
+    fn prepare(&self) -> Preparation {
+        self.link.prepare()
     }
 }
 
