@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::OwnedWriteHalf;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 
 /// What happens to a connection once a request that was marked out passes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub enum Fault {
     DelayReply(Duration),
     /// The request arrives, nothing ever comes back, and the connection stays.
     Hang,
+    /// The connection is held up for this long before the request goes on its way.
+    DelayRequest(Duration),
 }
 
 /// A proxy on the loopback that hands everything through until told otherwise. It runs on a
@@ -43,6 +46,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Plan {
+    latency: Duration,
     fault: Option<(Vec<u8>, Fault)>,
     times: usize,
     struck: usize,
@@ -90,6 +94,12 @@ impl FaultProxy {
         });
     }
 
+    /// Lets every reply take this much longer, as a network far away does: those that follow
+    /// one another do not add up.
+    pub fn set_latency(&self, latency: Duration) {
+        self.with_plan(|plan| plan.latency = latency);
+    }
+
     /// No more faults for what comes.
     pub fn heal(&self) {
         self.with_plan(|plan| {
@@ -135,6 +145,10 @@ impl Shared {
         Some(fault)
     }
 
+    fn latency(&self) -> Duration {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner).latency
+    }
+
     fn refuses(&self) -> bool {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner).refuse
     }
@@ -174,7 +188,9 @@ async fn carry(client: TcpStream, shared: &Shared) {
                 let _ = to_server.write_all(&request[..bytes.min(count)]).await;
                 return;
             }
-            if fault.is_some() {
+            if let Some(Fault::DelayRequest(time)) = fault {
+                tokio::time::sleep(time).await;
+            } else if fault.is_some() {
                 *fault_here.lock().unwrap_or_else(PoisonError::into_inner) = fault;
             }
             if to_server.write_all(request).await.is_err() {
@@ -184,21 +200,41 @@ async fn carry(client: TcpStream, shared: &Shared) {
     };
     tokio::select! {
         () = requests => {}
-        () = replies(from_server, to_client, &fault_here) => {}
+        () = replies(from_server, to_client, &fault_here, shared) => {}
     }
 }
 
+/// What the server says, with the moment at which it is to be handed on.
+fn arrivals(
+    mut from_server: OwnedReadHalf,
+    shared: &Shared,
+) -> mpsc::UnboundedReceiver<(Instant, Vec<u8>)> {
+    let (arrived, arrivals) = mpsc::unbounded_channel();
+    let latency = shared.latency();
+    tokio::spawn(async move {
+        let mut buffer = vec![0; 64 * 1024];
+        while let Ok(count @ 1..) = from_server.read(&mut buffer).await {
+            if arrived.send((Instant::now() + latency, buffer[..count].to_vec())).is_err() {
+                return;
+            }
+        }
+    });
+    arrivals
+}
+
 async fn replies(
-    mut from_server: impl AsyncRead + Unpin,
+    from_server: OwnedReadHalf,
     mut to_client: OwnedWriteHalf,
     fault: &Mutex<Option<Fault>>,
+    shared: &Shared,
 ) {
-    let mut buffer = vec![0; 64 * 1024];
-    while let Ok(count @ 1..) = from_server.read(&mut buffer).await {
-        let reply = &buffer[..count];
+    let mut arrivals = arrivals(from_server, shared);
+    while let Some((due, reply)) = arrivals.recv().await {
+        tokio::time::sleep_until(due).await;
+        let (reply, count) = (&reply[..], reply.len());
         let fault = fault.lock().unwrap_or_else(PoisonError::into_inner).take();
         match fault {
-            None | Some(Fault::CutRequest(_)) => {}
+            None | Some(Fault::CutRequest(_) | Fault::DelayRequest(_)) => {}
             Some(Fault::LoseReply) => return,
             Some(Fault::CutReply(bytes)) => {
                 let _ = to_client.write_all(&reply[..bytes.min(count)]).await;

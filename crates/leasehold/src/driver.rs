@@ -15,7 +15,7 @@ use crate::inspect::{Holder, Remaining};
 use crate::keeper::{Chore, Keeper};
 use crate::lease::{Holding, Lease};
 use crate::name::{Key, MIN_TTL, Prefix, check_metadata, check_ttl};
-use crate::proto::contest::{Contest, Free, Step, Terms};
+use crate::proto::contest::{Contest, Free, Step, Terms, retry_pause};
 use crate::proto::tenure::Tenure;
 use crate::proto::term;
 use crate::store::{Call, Claim, Claimed, Store};
@@ -314,7 +314,7 @@ impl<'a> Pursuit<'a> {
         let holding = self.holding(fence, tenure);
         self.unresolved = false;
         let in_time = now < term::valid_until(sent_at, self.claim.ttl);
-        if in_time && self.driver.keeper.keep(&holding) {
+        if in_time && !self.driver.is_closed() && self.driver.keeper.keep(&holding) {
             return Some(Lease::new(Arc::clone(self.driver), holding));
         }
         self.driver.keeper.clean_up(holding.remains(now));
@@ -366,7 +366,7 @@ impl Effort<'_> {
         let now = clock.now();
         let since = *self.failing_since.get_or_insert(now);
         self.failures += 1;
-        let pause = RETRY_PACE.pause_after(self.failures, chance()).unwrap_or_default();
+        let pause = retry_pause(self.failures, chance());
         if now + pause >= since + self.driver.patience {
             return false;
         }
@@ -374,9 +374,6 @@ impl Effort<'_> {
         true
     }
 }
-
-const RETRY_PACE: Backoff =
-    Backoff::exponential(Duration::from_millis(20), Duration::from_millis(200));
 
 fn free(now: Moment, holder: &Holder) -> Free {
     match holder.remaining() {

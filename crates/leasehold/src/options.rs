@@ -97,8 +97,9 @@ impl Acquire {
 
     /// Waits at most this long for another holder. Default: without limit.
     ///
-    /// A store that does not answer is a matter of the client's
-    /// [`patience`](crate::Builder::patience), and of this limit, whichever ends first.
+    /// A store that fails is asked again for this long or for the client's
+    /// [`patience`](crate::Builder::patience), whichever ends first. The first request has its
+    /// [`command_timeout`](crate::Builder::command_timeout) in any case.
     pub fn wait(mut self, at_most: Duration) -> Self {
         self.request.wait = Some(at_most);
         self

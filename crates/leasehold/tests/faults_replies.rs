@@ -3,7 +3,7 @@
 
 #![cfg(feature = "redis")]
 
-use std::future::{IntoFuture, poll_fn};
+use std::future::{Future, IntoFuture, poll_fn};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -46,13 +46,13 @@ impl Setting {
 #[tokio::test]
 async fn a_claim_whose_reply_was_lost_is_asked_again_and_recognised_as_ours() {
     let setting = Setting::new().await;
-    setting.proxy.strike_once("order", Fault::LoseReply);
-    let lease = setting.client.acquire("order").ttl(LONG).no_wait().await.unwrap();
+    setting.proxy.strike_once("order:7", Fault::LoseReply);
+    let lease = setting.client.acquire("order:7").ttl(LONG).no_wait().await.unwrap();
     assert_eq!(setting.proxy.struck(), 1);
-    assert_eq!(setting.stored("order").as_deref(), Some(lease.token().as_str()));
+    assert_eq!(setting.stored("order:7").as_deref(), Some(lease.token().as_str()));
     assert!(lease.is_held());
     lease.release().await.unwrap();
-    assert_eq!(setting.stored("order"), None);
+    assert_eq!(setting.stored("order:7"), None);
 }
 
 /// Fault row 6: whatever byte the connection breaks at, on the way there or back.
@@ -63,13 +63,13 @@ async fn a_claim_cut_at_any_byte_is_granted_once() {
     let replies = (0..32).step_by(3).map(Fault::CutReply);
     let mut last_fence = 0;
     for fault in requests.chain(replies) {
-        setting.proxy.strike_once("order", fault);
-        let lease = setting.client.acquire("order").ttl(LONG).no_wait().await.unwrap();
+        setting.proxy.strike_once("order:7", fault);
+        let lease = setting.client.acquire("order:7").ttl(LONG).no_wait().await.unwrap();
         assert!(lease.fence() > last_fence, "{fault:?}");
         last_fence = lease.fence();
-        assert_eq!(setting.stored("order").as_deref(), Some(lease.token().as_str()), "{fault:?}");
+        assert_eq!(setting.stored("order:7").as_deref(), Some(lease.token().as_str()), "{fault:?}");
         lease.release().await.unwrap();
-        assert_eq!(setting.stored("order"), None, "{fault:?}");
+        assert_eq!(setting.stored("order:7"), None, "{fault:?}");
     }
     assert!(setting.proxy.struck() > 35);
 }
@@ -80,10 +80,10 @@ async fn a_release_cut_at_any_byte_says_released() {
     let setting = Setting::new().await;
     let requests = (0..200).step_by(13).map(Fault::CutRequest);
     for fault in requests.chain([Fault::LoseReply, Fault::CutReply(3)]) {
-        let lease = setting.client.acquire("order").ttl(LONG).no_wait().await.unwrap();
-        setting.proxy.strike_once("order", fault);
+        let lease = setting.client.acquire("order:7").ttl(LONG).no_wait().await.unwrap();
+        setting.proxy.strike_once("order:7", fault);
         lease.release().await.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
-        assert_eq!(setting.stored("order"), None, "{fault:?}");
+        assert_eq!(setting.stored("order:7"), None, "{fault:?}");
         setting.proxy.heal();
     }
 }
@@ -92,8 +92,8 @@ async fn a_release_cut_at_any_byte_says_released() {
 #[tokio::test]
 async fn a_release_without_an_answer_before_the_end_is_unknown_and_not_lost() {
     let setting = Setting::new().await;
-    let lease = setting.client.acquire("order").ttl(500 * MS).fixed().await.unwrap();
-    setting.proxy.strike("order", Fault::LoseReply, usize::MAX);
+    let lease = setting.client.acquire("order:7").ttl(500 * MS).fixed().await.unwrap();
+    setting.proxy.strike("order:7", Fault::LoseReply, usize::MAX);
     let error = lease.release().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
     let ReleaseError::Unreachable(unreachable) = error else { panic!() };
@@ -104,12 +104,12 @@ async fn a_release_without_an_answer_before_the_end_is_unknown_and_not_lost() {
 async fn a_release_that_finds_no_store_goes_on_in_the_background() {
     let builder = leasehold::builder().patience(100 * MS);
     let setting = Setting::with(builder).await;
-    let lease = setting.client.acquire("order").ttl(LONG).await.unwrap();
+    let lease = setting.client.acquire("order:7").ttl(LONG).await.unwrap();
     setting.proxy.refuse();
     assert_eq!(lease.release().await.unwrap_err().kind(), ErrorKind::Unreachable);
-    assert!(setting.stored("order").is_some());
+    assert!(setting.stored("order:7").is_some());
     setting.proxy.heal();
-    setting.becomes_free("order").await;
+    setting.becomes_free("order:7").await;
 }
 
 /// Fault row 5: the reply comes after the caller has given up, long before the TTL ends.
@@ -117,20 +117,20 @@ async fn a_release_that_finds_no_store_goes_on_in_the_background() {
 async fn a_grant_that_comes_too_late_is_given_back() {
     let builder = leasehold::builder().command_timeout(100 * MS).patience(150 * MS);
     let setting = Setting::with(builder).await;
-    setting.proxy.strike("order", Fault::DelayReply(600 * MS), usize::MAX);
-    let error = setting.client.acquire("order").ttl(LONG).await.unwrap_err();
+    setting.proxy.strike("order:7", Fault::DelayReply(600 * MS), usize::MAX);
+    let error = setting.client.acquire("order:7").ttl(LONG).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
     setting.proxy.heal();
-    setting.becomes_free("order").await;
+    setting.becomes_free("order:7").await;
 }
 
 /// Fault rows 5 and 24: what is left counts from sending.
 #[tokio::test]
 async fn a_slow_reply_leaves_only_the_rest_of_the_ttl() {
     let setting = Setting::new().await;
-    setting.proxy.strike_once("order", Fault::DelayReply(400 * MS));
+    setting.proxy.strike_once("order:7", Fault::DelayReply(400 * MS));
     let start = Instant::now();
-    let lease = setting.client.acquire("order").ttl(10 * SECOND).fixed().await.unwrap();
+    let lease = setting.client.acquire("order:7").ttl(10 * SECOND).fixed().await.unwrap();
     assert!(start.elapsed() >= 400 * MS);
     assert!(lease.valid_for() + start.elapsed() <= 10 * SECOND, "{lease:?}");
     assert!(lease.valid_for() + 400 * MS <= 10 * SECOND, "{lease:?}");
@@ -140,30 +140,30 @@ async fn a_slow_reply_leaves_only_the_rest_of_the_ttl() {
 #[tokio::test]
 async fn a_reply_slower_than_the_ttl_is_no_grant() {
     let setting = Setting::with(leasehold::builder().patience(700 * MS)).await;
-    setting.proxy.strike("order", Fault::DelayReply(300 * MS), usize::MAX);
-    let error = setting.client.acquire("order").ttl(100 * MS).fixed().await.unwrap_err();
+    setting.proxy.strike("order:7", Fault::DelayReply(300 * MS), usize::MAX);
+    let error = setting.client.acquire("order:7").ttl(100 * MS).fixed().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
     setting.proxy.heal();
-    setting.becomes_free("order").await;
+    setting.becomes_free("order:7").await;
 }
 
 #[tokio::test]
 async fn a_connection_that_hangs_is_replaced() {
     let setting = Setting::with(leasehold::builder().command_timeout(300 * MS)).await;
-    setting.proxy.strike_once("order", Fault::Hang);
-    let lease = setting.client.acquire("order").ttl(LONG).await.unwrap();
-    assert_eq!(setting.stored("order").as_deref(), Some(lease.token().as_str()));
-    setting.proxy.strike_once("order", Fault::Hang);
+    setting.proxy.strike_once("order:7", Fault::Hang);
+    let lease = setting.client.acquire("order:7").ttl(LONG).await.unwrap();
+    assert_eq!(setting.stored("order:7").as_deref(), Some(lease.token().as_str()));
+    setting.proxy.strike_once("order:7", Fault::Hang);
     lease.release().await.unwrap();
-    assert_eq!(setting.stored("order"), None);
+    assert_eq!(setting.stored("order:7"), None);
 }
 
 /// Invariant I10.
 #[tokio::test]
 async fn loss_is_announced_at_the_deadline_while_renewals_hang() {
     let setting = Setting::new().await;
-    let lease = setting.client.acquire("order").ttl(SECOND).await.unwrap();
-    setting.proxy.strike("order", Fault::Hang, usize::MAX);
+    let lease = setting.client.acquire("order:7").ttl(SECOND).await.unwrap();
+    setting.proxy.strike("order:7", Fault::Hang, usize::MAX);
     assert_eq!(lease.lost().await, LossReason::Expired);
     assert!(!lease.is_held());
     assert_eq!(lease.release().await.unwrap_err().kind(), ErrorKind::Lost);
@@ -172,21 +172,21 @@ async fn loss_is_announced_at_the_deadline_while_renewals_hang() {
 #[tokio::test]
 async fn a_lease_survives_a_connection_that_is_cut_again_and_again() {
     let setting = Setting::new().await;
-    let lease = setting.client.acquire("order").ttl(2 * SECOND).await.unwrap();
+    let lease = setting.client.acquire("order:7").ttl(2 * SECOND).await.unwrap();
     let start = Instant::now();
     while start.elapsed() < 5 * SECOND {
         setting.proxy.cut_all();
         tokio::time::sleep(100 * MS).await;
         assert!(lease.is_held(), "after {:?}", start.elapsed());
     }
-    assert_eq!(setting.stored("order").as_deref(), Some(lease.token().as_str()));
+    assert_eq!(setting.stored("order:7").as_deref(), Some(lease.token().as_str()));
     lease.release().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_lease_survives_an_outage_shorter_than_its_ttl() {
     let setting = Setting::new().await;
-    let lease = setting.client.acquire("order").ttl(4 * SECOND).await.unwrap();
+    let lease = setting.client.acquire("order:7").ttl(4 * SECOND).await.unwrap();
     setting.proxy.refuse();
     tokio::time::sleep(2 * SECOND).await;
     setting.proxy.heal();
@@ -200,17 +200,17 @@ async fn a_lease_survives_an_outage_shorter_than_its_ttl() {
 #[tokio::test]
 async fn an_unreachable_store_is_never_busy() {
     let setting = Setting::with(leasehold::builder().patience(200 * MS)).await;
-    let held = setting.client.acquire("order").ttl(LONG).await.unwrap();
+    let held = setting.client.acquire("order:7").ttl(LONG).await.unwrap();
     setting.proxy.refuse();
     for error in [
-        setting.client.try_acquire("order").await.unwrap_err(),
-        setting.client.acquire("order").await.unwrap_err(),
-        setting.client.acquire("order").wait(50 * MS).await.unwrap_err(),
+        setting.client.try_acquire("order:7").await.unwrap_err(),
+        setting.client.acquire("order:7").await.unwrap_err(),
+        setting.client.acquire("order:7").wait(50 * MS).await.unwrap_err(),
     ] {
         assert!(matches!(error, AcquireError::Unreachable(_)), "{error}");
         assert!(error.to_string().contains("127.0.0.1"), "says where: {error}");
     }
-    assert_eq!(setting.client.inspect("order").await.unwrap_err().kind(), ErrorKind::Unreachable);
+    assert_eq!(setting.client.inspect("order:7").await.unwrap_err().kind(), ErrorKind::Unreachable);
     assert!(held.is_held(), "still, by what is known here");
     setting.proxy.heal();
 }
@@ -219,7 +219,7 @@ async fn an_unreachable_store_is_never_busy() {
 async fn waiters_outlast_an_outage() {
     let setting = Setting::new().await;
     setting.proxy.refuse();
-    let waiter = tokio::spawn(setting.client.acquire("order").into_future());
+    let waiter = tokio::spawn(setting.client.acquire("order:7").into_future());
     tokio::time::sleep(300 * MS).await;
     setting.proxy.heal();
     waiter.await.unwrap().unwrap().release().await.unwrap();
@@ -230,15 +230,15 @@ async fn waiters_outlast_an_outage() {
 async fn dropping_an_acquisition_under_way_gives_back_what_it_takes() {
     let setting = Setting::new().await;
     // So that the server knows the script, and one poll is one request.
-    setting.client.acquire("order").await.unwrap().release().await.unwrap();
+    setting.client.acquire("order:7").await.unwrap().release().await.unwrap();
     for delay in [0, 1, 5, 30] {
-        setting.proxy.strike_once("order", Fault::DelayReply(delay * MS));
-        let mut acquiring = setting.client.acquire("order").ttl(LONG).into_future();
+        setting.proxy.strike_once("order:7", Fault::DelayReply(delay * MS));
+        let mut acquiring = setting.client.acquire("order:7").ttl(LONG).into_future();
         let first = poll_fn(|context| Poll::Ready(acquiring.as_mut().poll(context))).await;
         assert!(first.is_pending());
-        eventually("the claim has run", async || setting.stored("order").is_some()).await;
+        eventually("the claim has run", async || setting.stored("order:7").is_some()).await;
         drop(acquiring);
-        setting.becomes_free("order").await;
+        setting.becomes_free("order:7").await;
         setting.proxy.heal();
     }
 }
@@ -249,28 +249,28 @@ async fn dropping_acquisitions_at_any_time_leaves_nothing_behind() {
     let setting = Setting::new().await;
     for n in 0..300_u32 {
         let time = Duration::from_micros(u64::from(n * 7_919 % 600));
-        let acquiring = setting.client.acquire("order").ttl(LONG);
+        let acquiring = setting.client.acquire("order:7").ttl(LONG);
         let _ = tokio::time::timeout(time, acquiring.into_future()).await;
     }
-    setting.becomes_free("order").await;
-    let lease = setting.client.acquire("order").await.unwrap();
-    let waiting = tokio::time::timeout(30 * MS, setting.client.acquire("order").into_future());
+    setting.becomes_free("order:7").await;
+    let lease = setting.client.acquire("order:7").await.unwrap();
+    let waiting = tokio::time::timeout(30 * MS, setting.client.acquire("order:7").into_future());
     assert!(waiting.await.is_err(), "dropped while another one held it");
     assert!(lease.is_held());
     lease.release().await.unwrap();
-    assert_eq!(setting.stored("order"), None);
+    assert_eq!(setting.stored("order:7"), None);
 }
 
 #[tokio::test]
 async fn a_dropped_release_is_finished_in_the_background() {
     let setting = Setting::new().await;
-    let lease = setting.client.acquire("order").ttl(LONG).await.unwrap();
-    setting.proxy.strike_once("order", Fault::Hang);
+    let lease = setting.client.acquire("order:7").ttl(LONG).await.unwrap();
+    setting.proxy.strike_once("order:7", Fault::Hang);
     let mut releasing = Box::pin(lease.release());
     let first = poll_fn(|context| Poll::Ready(releasing.as_mut().poll(context))).await;
     assert!(first.is_pending());
     drop(releasing);
-    setting.becomes_free("order").await;
+    setting.becomes_free("order:7").await;
 }
 
 /// Closing says what it could not do.
@@ -278,11 +278,132 @@ async fn a_dropped_release_is_finished_in_the_background() {
 async fn closing_without_a_store_counts_what_is_left() {
     let builder = leasehold::builder().patience(100 * MS).command_timeout(200 * MS);
     let setting = Setting::with(builder).await;
-    let lease = setting.client.acquire("order").ttl(LONG).await.unwrap();
+    let lease = setting.client.acquire("order:7").ttl(LONG).await.unwrap();
     setting.proxy.refuse();
     let error = setting.client.close().await.unwrap_err();
     assert_eq!(error.unreleased(), 1, "{error}");
     assert_eq!(lease.lost().await, LossReason::Released);
     setting.proxy.heal();
-    setting.becomes_free("order").await;
+    setting.becomes_free("order:7").await;
+}
+
+async fn poll_once<F: Future>(future: &mut std::pin::Pin<Box<F>>) {
+    let polled = poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await;
+    assert!(polled, "it is under way");
+}
+
+/// The shortening may have been carried out or not: either way the keeper goes on in time.
+#[tokio::test]
+async fn a_shorter_renewal_that_was_dropped_does_not_cost_the_lease() {
+    let setting = Setting::new().await;
+    let lease = setting.client.acquire("order:7").ttl(LONG).await.unwrap();
+    poll_once(&mut Box::pin(lease.renew(SECOND))).await;
+    assert!(lease.valid_for() <= SECOND, "it may be carried out yet");
+    tokio::time::sleep(2_500 * MS).await;
+    assert!(lease.is_held(), "renewed by the keeper all the while");
+}
+
+/// Fault row 9, while a renewal by hand hangs together with the runtime.
+#[tokio::test(flavor = "current_thread")]
+async fn a_renewal_by_hand_under_way_does_not_stop_the_keeper() {
+    let setting = Setting::new().await;
+    let lease = setting.client.acquire("order:7").ttl(1_500 * MS).await.unwrap();
+    let mut renewing = Box::pin(lease.renew(1_500 * MS));
+    poll_once(&mut renewing).await;
+    std::thread::sleep(4_000 * MS);
+    assert!(lease.is_held());
+    renewing.await.unwrap();
+}
+
+/// A connection that hangs for good is replaced even if no single request waits for long.
+#[tokio::test]
+async fn a_hung_connection_is_replaced_although_every_request_is_cut_short() {
+    let setting = Setting::with(leasehold::builder().command_timeout(SECOND)).await;
+    setting.proxy.strike_once("order:7", Fault::Hang);
+    let lease = setting.client.acquire("order:7").ttl(300 * MS).fixed().await.unwrap();
+    assert_eq!(setting.proxy.struck(), 1);
+    drop(lease);
+}
+
+/// Invariant I4, on a network where an answer takes its time.
+#[tokio::test]
+async fn a_wait_shorter_than_the_round_trip_still_tells_busy_from_unreachable() {
+    let setting = Setting::new().await;
+    setting.proxy.set_latency(40 * MS);
+    setting.proxy.cut_all();
+    let lease = setting.client.acquire("order:7").wait(10 * MS).await.unwrap();
+    for wait in [10, 60, 100, 130, 200] {
+        let error = setting.client.acquire("order:7").wait(wait * MS).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Busy, "{wait} ms: {error}");
+    }
+    lease.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_short_lease_survives_a_slow_network_from_its_first_renewal_on() {
+    let setting = Setting::new().await;
+    setting.proxy.set_latency(100 * MS);
+    setting.proxy.cut_all();
+    let lease = setting.client.acquire("order:7").ttl(1_500 * MS).await.unwrap();
+    tokio::time::sleep(3_500 * MS).await;
+    assert!(lease.is_held());
+    lease.release().await.unwrap();
+}
+
+/// A claim that was stuck in a dead connection is carried out after the release.
+#[tokio::test]
+async fn a_claim_carried_out_after_the_release_is_given_back() {
+    let setting = Setting::with(leasehold::builder().command_timeout(200 * MS)).await;
+    setting.proxy.strike_once("order:7", Fault::DelayRequest(600 * MS));
+    let lease = setting.client.acquire("order:7").ttl(LONG).await.unwrap();
+    lease.release().await.unwrap();
+    assert_eq!(setting.stored("order:7"), None);
+    eventually("the late claim is carried out", async || setting.stored("order:7").is_some()).await;
+    setting.becomes_free("order:7").await;
+}
+
+/// Renewals arrive, their replies do not. Whoever notices the end first, nothing is left.
+#[tokio::test]
+async fn a_lost_lease_that_was_renewed_unheard_is_cleaned_up() {
+    let setting = Setting::new().await;
+    let client = redis::Client::open(setting.server.url()).unwrap();
+    let direct = client.get_multiplexed_async_connection().await.unwrap();
+    let locks =
+        leasehold::builder().keeper_url(setting.proxy.url()).with_connection(direct).unwrap();
+    let lease = locks.acquire("order:7").ttl(10 * SECOND).await.unwrap();
+    lease.renew(2 * SECOND).await.unwrap();
+    setting.proxy.strike("order:7", Fault::Hang, usize::MAX);
+    // The user's own look at the clock is likely to come before the keeper's.
+    while lease.is_held() {
+        tokio::task::yield_now().await;
+    }
+    let left: i64 = setting.server.run(&["PTTL", "order:7"]);
+    assert!(left > 200, "renewed, and nobody heard of it: {left} ms");
+    setting.proxy.heal();
+    drop(lease);
+    setting.becomes_free("order:7").await;
+}
+
+#[tokio::test]
+async fn closing_counts_a_confirmed_release_as_done_although_it_looks_again() {
+    let builder = leasehold::builder().command_timeout(300 * MS).patience(400 * MS);
+    let setting = Setting::with(builder).await;
+    setting.proxy.strike_once("order:7", Fault::LoseReply);
+    let lease = setting.client.acquire("order:7").ttl(LONG).await.unwrap();
+    setting.client.close().await.unwrap();
+    assert_eq!(setting.stored("order:7"), None);
+    assert_eq!(lease.lost().await, LossReason::Released);
+}
+
+/// A claim under way when the client is closed is waited for, and given back.
+#[tokio::test]
+async fn closing_waits_for_claims_under_way() {
+    let setting = Setting::new().await;
+    setting.client.acquire("order:7").await.unwrap().release().await.unwrap();
+    setting.proxy.strike_once("order:7", Fault::DelayReply(400 * MS));
+    let acquiring = tokio::spawn(setting.client.acquire("order:7").ttl(LONG).into_future());
+    eventually("the claim has run", async || setting.stored("order:7").is_some()).await;
+    setting.client.close().await.unwrap();
+    assert_eq!(setting.stored("order:7"), None);
+    assert_eq!(acquiring.await.unwrap().unwrap_err().kind(), ErrorKind::Invalid);
 }

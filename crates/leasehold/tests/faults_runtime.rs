@@ -111,14 +111,14 @@ fn an_acquisition_that_dies_with_its_runtime_leaves_nothing_behind() {
     let runtime = runtime();
     let client = runtime.block_on(leasehold::connect(&proxy.url())).unwrap();
     runtime.block_on(async {
-        client.acquire("a").await.unwrap().release().await.unwrap();
-        proxy.strike_once("a", Fault::DelayReply(300 * MS));
-        let acquiring = client.acquire("a").ttl(LONG);
+        client.acquire("order:7").await.unwrap().release().await.unwrap();
+        proxy.strike_once("order:7", Fault::DelayReply(300 * MS));
+        let acquiring = client.acquire("order:7").ttl(LONG);
         tokio::spawn(async move { acquiring.await.map(drop) });
-        eventually("the claim has run", async || is_held(&server, "a")).await;
+        eventually("the claim has run", async || is_held(&server, "order:7")).await;
     });
     drop(runtime);
-    becomes_free(&server, "a");
+    becomes_free(&server, "order:7");
 }
 
 #[test]
@@ -184,6 +184,60 @@ fn one_client_serves_many_runtimes_and_keeps_no_connection_of_those_gone() {
     first.block_on(eventually("the connections of the others are closed", async || {
         server.run::<String>(&["CLIENT", "LIST"]).lines().count() <= 3
     }));
+}
+
+/// However many tasks come first, a runtime has one connection.
+#[test]
+fn a_crowd_on_a_new_runtime_makes_one_connection() {
+    let server = RedisServer::start();
+    let connections = || {
+        let stats: String = server.run(&["INFO", "stats"]);
+        let count = stats.lines().find_map(|l| l.strip_prefix("total_connections_received:"));
+        count.unwrap().trim().parse::<u64>().unwrap()
+    };
+    for _ in 0..10 {
+        let client = connect(&runtime(), &server);
+        let many = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+        let before = connections();
+        many.block_on(async {
+            let crowd: Vec<_> = (0..32)
+                .map(|n| {
+                    let client = client.clone();
+                    tokio::spawn(async move {
+                        for _ in 0..20 {
+                            client.inspect(format!("name {n}")).await.unwrap();
+                        }
+                    })
+                })
+                .collect();
+            for task in crowd {
+                task.await.unwrap();
+            }
+        });
+        // One for the runtime, and one for each of our two looks at the statistics.
+        assert!(connections() - before <= 2, "{} connections", connections() - before);
+    }
+}
+
+/// Fault row 8: the runtime goes while it is connecting.
+#[test]
+fn a_runtime_that_shuts_down_while_connecting_brings_down_nobody_else() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::start(&server.address());
+    let first = runtime();
+    let client = first.block_on(leasehold::connect(&proxy.url())).unwrap();
+    proxy.set_latency(50 * MS);
+    for _ in 0..20 {
+        let other = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let acquiring = client.acquire("a").ttl(LONG);
+        other.spawn(async move { acquiring.await.map(drop) });
+        thread::sleep(5 * MS);
+        other.shutdown_background();
+    }
+    becomes_free(&server, "a");
+    let lease = first.block_on(client.acquire("a").ttl(1_500 * MS).into_future()).unwrap();
+    thread::sleep(2_000 * MS);
+    assert!(lease.is_held(), "the keeper is still there");
 }
 
 #[test]

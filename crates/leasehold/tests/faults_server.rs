@@ -359,6 +359,21 @@ async fn missing_permissions_are_refused_at_once() {
     assert!(server.keys().is_empty());
 }
 
+/// An operator's convenience costs nobody a lease.
+#[tokio::test]
+async fn facts_that_may_not_be_written_are_left_out() {
+    let server = RedisServer::start();
+    let rule =
+        ["ACL", "SETUSER", "clerk", "on", ">secret", "~order:*", "~leasehold:1:fence", "+@all"];
+    server.run::<()>(&rule);
+    let url = format!("redis://clerk:secret@{}", server.address());
+    let client = leasehold::connect(&url).await.unwrap();
+    let lease = client.acquire("order:1").ttl(1_200 * MS).await.unwrap();
+    tokio::time::sleep(3_000 * MS).await;
+    assert!(lease.is_held());
+    lease.renew(LONG).await.unwrap();
+}
+
 /// The rights that the manual names are enough.
 #[tokio::test]
 async fn the_rights_in_the_manual_are_enough() {

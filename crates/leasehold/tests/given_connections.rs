@@ -95,6 +95,33 @@ async fn a_keeper_of_its_own_outlives_the_given_connection() {
     eventually("released by the keeper", async || server.run::<i64>(&["EXISTS", "a"]) == 0).await;
 }
 
+/// A factory that panics on the keeper's thread costs a try, and not the lease.
+#[tokio::test]
+async fn a_factory_that_panics_once_does_not_end_the_renewing() {
+    let server = RedisServer::start();
+    let client = redis::Client::open(server.url()).unwrap();
+    let panics = Arc::new(AtomicUsize::new(2));
+    let left = Arc::clone(&panics);
+    let locks = leasehold::builder()
+        .with_factory(move || {
+            let (client, panics) = (client.clone(), Arc::clone(&panics));
+            async move {
+                let on_keeper = std::thread::current().name() == Some("leasehold-keeper");
+                if on_keeper && panics.load(Ordering::SeqCst) > 0 {
+                    panics.fetch_sub(1, Ordering::SeqCst);
+                    panic!("on purpose");
+                }
+                client.get_multiplexed_async_connection().await
+            }
+        })
+        .unwrap();
+    let lease = locks.acquire("a").ttl(1_500 * MS).await.unwrap();
+    tokio::time::sleep(3_500 * MS).await;
+    assert_eq!(left.load(Ordering::SeqCst), 0);
+    assert!(lease.is_held());
+    lease.release().await.unwrap();
+}
+
 #[tokio::test]
 async fn bad_options_are_refused() {
     let server = RedisServer::start();

@@ -233,7 +233,7 @@
 //! | `{prefix and name}:leasehold:1:facts` | string | fence, since, TTL, token | eight TTLs |
 //!
 //! - The lock key is exactly what you gave. Where it carries a hash tag of its own, as
-//!   `{user}:7` does, the facts are at `{user}:7:leasehold:1:facts`.
+//!   `{user}:7` does, the facts are at `{user}:7:leasehold:1t:facts`.
 //! - The facts are written by the keeper's first renewal and now and then after it. They are
 //!   what [`inspect`](crate::Client::inspect) tells beyond the metadata. A release removes
 //!   them. Short leases write none.

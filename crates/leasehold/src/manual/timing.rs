@@ -141,14 +141,17 @@
 //! - `connect` tries once. It takes `connect_timeout` and `command_timeout` together at most.
 //! - A request without an answer after `command_timeout` is repeated, on a fresh connection if
 //!   the connection is ours. The answer to `acquire`, `try_acquire`, `release`, `renew` and
-//!   `inspect` is "unreachable" only when `patience` is over. Between two tries there are 20
-//!   to 200 ms.
+//!   `inspect` is "unreachable" only when `patience` is over. The first repetition comes at
+//!   once, since a connection that broke while idle is found out by using it; after that there
+//!   are 20 to 200 ms between two tries.
 //! - `patience` counts from the first failure and does not cut short a request under way.
 //!   So on a server that is silent, `try_acquire` answers after `patience` and two
 //!   `command_timeout`s at the latest.
 //! - An answer, also "held by another", ends the failing: `patience` begins anew.
-//! - `wait` cuts everything short, a request under way too. If the last try had no answer, the
-//!   outcome is "unreachable" and not "busy".
+//! - `wait` limits how long a *holder* is waited for. The first request always has the time that
+//!   a request may take, however short the wait: a store that is far away is not unreachable.
+//!   Later ones are cut short at the end of the wait, and then the last answer stands. If there
+//!   was none, the outcome is "unreachable" and not "busy".
 //! - `acquire` without `wait` waits without limit for a *holder*, and `patience` long for a
 //!   *store*.
 //! - A refusal (a wrong password, a full server) is passed on at once.

@@ -71,8 +71,8 @@
 //!
 //! # Waiting for so long
 //!
-//! [`wait`](crate::Acquire::wait) limits the whole acquisition, a store that fails included.
-//! The last try is at the end of it:
+//! [`wait`](crate::Acquire::wait) limits how long a holder is waited for, and how long a store
+//! that fails is asked again. The last try is at the end of it:
 //!
 //! ```
 //! use std::time::Duration;

@@ -130,7 +130,7 @@ impl Contest {
         let waits = self.give_up_at > self.started;
         let deadline = since + self.terms.patience;
         let deadline = if waits { deadline.min(self.give_up_at) } else { deadline };
-        let pause = RETRY_PACE.pause_after(self.failures, chance).unwrap_or_default();
+        let pause = retry_pause(self.failures, chance);
         self.next =
             if now + pause < deadline { Step::Sleep(now + pause) } else { Step::Unreachable };
     }
@@ -146,10 +146,17 @@ impl Contest {
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// How soon to ask a failing store again: it may be back in a moment, and must not be
-/// stormed when it is.
-const RETRY_PACE: Backoff =
-    Backoff::exponential(Duration::from_millis(20), Duration::from_millis(200));
+/// How soon to ask a failing store again after so many failures. At once after the first: a
+/// connection that broke while it was idle is found out only by using it. Then with pauses: it
+/// may be back in a moment, and must not be stormed when it is.
+pub(crate) fn retry_pause(failures: u32, chance: f64) -> Duration {
+    const PACE: Backoff =
+        Backoff::exponential(Duration::from_millis(20), Duration::from_millis(200));
+    match failures {
+        0 | 1 => Duration::ZERO,
+        more => PACE.pause_after(more - 1, chance).unwrap_or_default(),
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -250,10 +257,21 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_that_broke_while_idle_costs_no_time() {
+        let mut contest = contest(Some(10 * MS), Backoff::none());
+        contest.handle_failed(START + MS, 0.9);
+        assert_eq!(contest.poll_step(START + MS), Step::Claim);
+        contest.handle_failed(START + 2 * MS, 0.9);
+        assert_eq!(contest.poll_step(START + 2 * MS), Step::Unreachable);
+    }
+
+    #[test]
     fn an_answer_ends_the_failing() {
         let mut contest = contest(None, Backoff::fixed(10 * MS));
         contest.handle_failed(START, 0.0);
+        contest.handle_failed(START, 0.0);
         contest.handle_held(START + 900 * MS, Free::At(Moment::NEVER), 0.0);
+        contest.handle_failed(START + 1_800 * MS, 0.0);
         contest.handle_failed(START + 1_800 * MS, 0.0);
         assert!(matches!(contest.poll_step(START + 1_800 * MS), Step::Sleep(_)));
     }

@@ -61,7 +61,7 @@ pub(crate) trait Store: Send + Sync + fmt::Debug {
     /// A request sent at that moment got no answer in time: the connection may be dead.
     fn suspect(&self, _sent_at: Moment) {}
 
-    /// Makes ready what requests from this runtime will need, such as a connection.
+    /// Makes ready what renewals from this runtime will need, such as a connection.
     fn prepare(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(std::future::ready(()))
     }

@@ -19,7 +19,6 @@ use tokio::sync::oneshot;
 use super::reply::{LinkError, Stage};
 use crate::clock::{Clock, Moment};
 
-pub(crate) type Preparation = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(crate) type Reply = Pin<Box<dyn Future<Output = Result<Value, LinkError>> + Send>>;
 
 /// Something that carries a command to a server and its reply back.
@@ -28,11 +27,6 @@ pub(crate) trait Link: Send + Sync + fmt::Debug {
 
     /// A command sent at that moment got no answer in time.
     fn suspect(&self, _sent_at: Moment) {}
-
-    /// Makes ready what this runtime will need.
-    fn prepare(&self) -> Preparation {
-        Box::pin(std::future::ready(()))
-    }
 }
 
 /// Connections of our own, one for each runtime that sends through this link.
@@ -120,14 +114,6 @@ impl Link for OwnConnections {
         if let Some(lane) = lane {
             lane.forget(sent_at);
         }
-    }
-
-    fn prepare(&self) -> Preparation {
-        let shared = Arc::clone(&self.shared);
-        Box::pin(async move {
-            // Whoever needs it will hear of the failure.
-            let _ = shared.connected().await;
-        })
     }
 }
 

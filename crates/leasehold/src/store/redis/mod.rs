@@ -9,6 +9,8 @@
 //! Every request is one script, run by its hash; `scripts/*.lua` say what each does and
 //! answers. `docs/design.md` describes the keys.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +28,7 @@ pub(crate) mod connect;
 mod reply;
 mod script;
 
-use connect::{Link, Preparation};
+use connect::Link;
 use script::Script;
 
 #[derive(Clone, Debug)]
@@ -138,8 +140,15 @@ impl Store for RedisStore {
         self.link.suspect(sent_at);
     }
 
-    fn prepare(&self) -> Preparation {
-        self.link.prepare()
+    fn prepare(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let link = Arc::clone(&self.link);
+        Box::pin(async move {
+            for script in [&script::RECORD, &script::RENEW] {
+                // Without a lock it does nothing, but the server knows the script from then on,
+                // and the connection is made. A failure is for whoever needs it to hear.
+                let _ = link.send(Arc::new(script.with_code(&script.call(0)))).await;
+            }
+        })
     }
 }
 

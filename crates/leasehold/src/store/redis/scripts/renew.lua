@@ -4,6 +4,9 @@
 -- ARGV  for each lock: our token, TTL in milliseconds
 -- Reply for each lock: 1 renewed, 0 nobody has it, 2 somebody else has it
 
+if #KEYS == 0 then
+  return {}
+end
 local values = redis.call('MGET', unpack(KEYS))
 local reply = {}
 for i = 1, #KEYS do
