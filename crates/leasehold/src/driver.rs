@@ -11,9 +11,10 @@ use crate::clock::{Clock, Moment};
 use crate::error::{
     AcquireError, Busy, InvalidInput, RefusalCause, Refused, StoreError, Unreachable,
 };
+use crate::holding::Holding;
 use crate::inspect::{Holder, Remaining};
 use crate::keeper::{Chore, Keeper};
-use crate::lease::{Holding, Lease};
+use crate::lease::Lease;
 use crate::name::{Key, MIN_TTL, Prefix, check_metadata, check_ttl};
 use crate::proto::contest::{Contest, Free, Step, Terms, retry_pause};
 use crate::proto::tenure::Tenure;

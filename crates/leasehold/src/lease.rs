@@ -3,23 +3,17 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
-use crate::clock::Moment;
 use crate::driver::Driver;
-use crate::error::{
-    Lost, ReleaseError, RemainingError, RenewError, RunError, StoreError, Unreachable,
-};
-use crate::keeper::Chore;
-use crate::name::{Key, check_ttl};
-use crate::proto::tenure::{Action, By, End, Tenure, Ticket};
+use crate::error::{ReleaseError, RemainingError, RenewError, RunError, StoreError, Unreachable};
+use crate::holding::{Holding, Renewed};
+use crate::name::check_ttl;
+use crate::proto::tenure::Ticket;
 use crate::race::{First, first_of};
-use crate::store::{Kept, Record, Renewal};
+use crate::store::Kept;
 use crate::token::Token;
 
 /// A lock that is ours for a time.
@@ -84,12 +78,12 @@ impl Lease {
 
     /// The name, as it was given to `acquire`.
     pub fn name(&self) -> &str {
-        self.holding.key.name()
+        self.holding.key().name()
     }
 
     /// What proves to the store that the lease is ours. Keep it secret.
     pub fn token(&self) -> &Token {
-        &self.holding.token
+        self.holding.token()
     }
 
     /// A number above that of every earlier holder of this name.
@@ -98,12 +92,12 @@ impl Lease {
     /// write whose fence is below the highest it has seen: that stops a holder which was
     /// stopped for too long and does not know it yet. Fits an `i64`.
     pub fn fence(&self) -> u64 {
-        self.holding.fence
+        self.holding.fence()
     }
 
     /// What `acquire` was told to store beside the token.
     pub fn metadata(&self) -> &[u8] {
-        &self.holding.metadata
+        self.holding.metadata()
     }
 
     /// Whether the lease is certainly still ours, by what is known here. Asks nobody.
@@ -116,7 +110,7 @@ impl Lease {
 
     /// For how long the lease is certainly ours, if no further renewal succeeds. Asks nobody.
     pub fn valid_for(&self) -> Duration {
-        self.holding.lock().valid_for(self.driver.clock.now())
+        self.holding.valid_for(self.driver.clock.now())
     }
 
     /// For how long the store will keep the lease, if no further renewal reaches it.
@@ -133,7 +127,7 @@ impl Lease {
         if let Some(reason) = self.holding.poll_lost(self.driver.clock.now()) {
             return Err(self.holding.lost_for(reason).into());
         }
-        let Holding { key, token, .. } = &*self.holding;
+        let (key, token) = (self.holding.key(), self.holding.token());
         let asked = self.driver.ask(|| self.driver.store.remaining(key, token)).await?;
         let ttl = self.holding.ttl();
         match asked.answer {
@@ -282,7 +276,7 @@ impl Lease {
     pub async fn release(self) -> Result<(), ReleaseError> {
         let (driver, holding) = (&self.driver, &self.holding);
         let now = driver.clock.now();
-        let valid_until = holding.lock().valid_until();
+        let valid_until = holding.valid_until();
         let begun = holding.begin_release(now);
         driver.keeper.forget(holding);
         if let Err(reason) = begun {
@@ -292,11 +286,11 @@ impl Lease {
         let mut effort = driver.effort();
         loop {
             let sent_at = driver.clock.now();
-            let call = driver.store.release(&holding.key, &holding.token, holding.is_recorded());
+            let call = driver.store.release(holding.key(), holding.token(), holding.is_recorded());
             match driver.call(call, sent_at + driver.command_timeout).await {
                 Ok(kept) => {
                     under_way.done = true;
-                    if holding.unresolved_claim {
+                    if holding.has_unresolved_claim() {
                         // It may be carried out yet, and take the lock for nobody.
                         driver.keeper.clean_up(holding.remains(driver.clock.now()));
                     }
@@ -395,249 +389,4 @@ fn unknown_release() -> Unreachable {
         "the lock is not ours any more; whether it was to the end is not known",
     )
     .maybe_applied()
-}
-
-/// A lease as the user's handle and the keeper share it.
-#[derive(Debug)]
-pub(crate) struct Holding {
-    id: u64,
-    key: Key,
-    token: Token,
-    fence: u64,
-    metadata: Arc<[u8]>,
-    tenure: Mutex<Tenure>,
-    /// Under which moment the keeper has it, in nanoseconds; zero is none. Changed under the
-    /// keeper's mutex only.
-    timer: AtomicU64,
-    ended: Notify,
-    /// Whether a claim for it got no answer, and may yet be carried out again.
-    unresolved_claim: bool,
-    /// Whether what a lost lease may leave in the store has been seen to.
-    tied_up: AtomicBool,
-}
-
-impl Holding {
-    pub(crate) fn new(
-        id: u64,
-        key: Key,
-        token: Token,
-        metadata: Arc<[u8]>,
-        fence: u64,
-        tenure: Tenure,
-        unresolved_claim: bool,
-    ) -> Self {
-        Self {
-            id,
-            key,
-            token,
-            fence,
-            metadata,
-            tenure: Mutex::new(tenure),
-            timer: AtomicU64::new(0),
-            ended: Notify::new(),
-            unresolved_claim,
-            tied_up: AtomicBool::new(false),
-        }
-    }
-
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-
-    pub(crate) fn key(&self) -> &Key {
-        &self.key
-    }
-
-    pub(crate) fn token(&self) -> &Token {
-        &self.token
-    }
-
-    pub(crate) fn timer(&self) -> Option<Moment> {
-        match self.timer.load(Ordering::Relaxed) {
-            0 => None,
-            nanos => Some(Moment::from_nanos(nanos)),
-        }
-    }
-
-    pub(crate) fn set_timer(&self, at: Option<Moment>) {
-        self.timer.store(at.map_or(0, Moment::as_nanos), Ordering::Relaxed);
-    }
-
-    pub(crate) fn ttl(&self) -> Duration {
-        self.lock().ttl()
-    }
-
-    pub(crate) fn is_recorded(&self) -> bool {
-        self.lock().is_recorded()
-    }
-
-    /// What is to be cleaned up after a loss, once: a renewal that got no answer may still be
-    /// carried out, for nobody. Otherwise the store lets go by itself, and not before the
-    /// holder's drift is over.
-    pub(crate) fn loose_ends(self: &Arc<Self>, now: Moment) -> Option<Chore> {
-        let is_loose = {
-            let tenure = self.lock();
-            matches!(tenure.poll_end(), Some(End::Lost(_))) && tenure.has_unanswered_renewals()
-        };
-        (is_loose && !self.tied_up.swap(true, Ordering::Relaxed)).then(|| self.remains(now))
-    }
-
-    /// The operator's facts were refused: the lease is renewed without them.
-    pub(crate) fn put_off_record(&self) {
-        self.lock().put_off_record();
-    }
-
-    pub(crate) fn poll_timeout(&self) -> Option<Moment> {
-        self.lock().poll_timeout()
-    }
-
-    pub(crate) fn poll_action(&self, now: Moment) -> Action {
-        let action = self.lock().poll_action(now);
-        if let Action::Lost(reason) = action {
-            self.announce(reason);
-        }
-        action
-    }
-
-    pub(crate) fn begin_renewal(
-        &self,
-        now: Moment,
-        ttl: Duration,
-        record: bool,
-    ) -> (Ticket, Record) {
-        let mut tenure = self.lock();
-        let ticket = tenure.begin_renewal(now, ttl, By::Keeper { record });
-        let held_for = tenure.held_for(now);
-        drop(tenure);
-        let renewal = Renewal { key: self.key.clone(), token: self.token, ttl };
-        (ticket, Record { renewal, fence: self.fence, held_for })
-    }
-
-    pub(crate) fn handle_renewed(&self, ticket: Ticket, now: Moment) -> Renewed {
-        let mut tenure = self.lock();
-        let late = tenure.handle_renewed(ticket, now);
-        let renewed = match tenure.poll_end() {
-            None if tenure.is_held(now) => Renewed::Held,
-            Some(End::Released) => Renewed::Released,
-            _ => Renewed::TooLate,
-        };
-        drop(tenure);
-        if late && renewed == Renewed::Held {
-            tracing::warn!(name = self.key.name(), fence = self.fence, "renewed late");
-        }
-        renewed
-    }
-
-    pub(crate) fn handle_gone(&self, ticket: Ticket, now: Moment, reason: LossReason) {
-        let news = self.lock().handle_gone(ticket, now, reason);
-        if let Some(reason) = news {
-            self.announce(reason);
-        }
-    }
-
-    pub(crate) fn handle_failed(&self, ticket: Ticket, now: Moment) {
-        self.lock().handle_failed(ticket, now);
-    }
-
-    /// Ends the lease for good. What is to be released, if it was still held.
-    pub(crate) fn give_up(self: &Arc<Self>, now: Moment) -> Option<Chore> {
-        let begun = self.begin_release(now);
-        self.ended.notify_waiters();
-        begun.ok().map(|()| self.remains(now))
-    }
-
-    fn begin_release(&self, now: Moment) -> Result<(), LossReason> {
-        match self.poll_lost(now) {
-            Some(reason) => Err(reason),
-            None => self.lock().begin_release(now),
-        }
-    }
-
-    /// What may be left in the store of a lease that has ended here.
-    pub(crate) fn remains(self: &Arc<Self>, now: Moment) -> Chore {
-        // A renewal carried out as late as now keeps it for one more TTL.
-        let until = now + self.ttl();
-        // A renewal that comes after the release finds nothing, and makes nothing.
-        let unresolved = self.unresolved_claim;
-        Chore { pending: None, unresolved, holding: Arc::clone(self), until }
-    }
-
-    fn poll_lost(&self, now: Moment) -> Option<LossReason> {
-        let mut tenure = self.lock();
-        let is_news = tenure.poll_end().is_none();
-        let reason = tenure.poll_lost(now)?;
-        drop(tenure);
-        if is_news {
-            self.announce(reason);
-        }
-        Some(reason)
-    }
-
-    /// The store says that it is not ours. Answers the reason that counts.
-    fn end(&self, now: Moment, reason: LossReason) -> LossReason {
-        let news = self.lock().handle_not_ours(now, reason);
-        if let Some(reason) = news {
-            self.announce(reason);
-        }
-        self.poll_lost(now).unwrap_or(reason)
-    }
-
-    async fn lost(&self, driver: &Driver) -> LossReason {
-        loop {
-            let ended = self.ended.notified();
-            if let Some(reason) = self.poll_lost(driver.clock.now()) {
-                return reason;
-            }
-            let deadline = self.lock().valid_until();
-            driver.clock.until(deadline, ended).await;
-        }
-    }
-
-    fn begin_hand_renewal(&self, now: Moment, ttl: Duration) -> Result<HandRequest, LossReason> {
-        if let Some(reason) = self.poll_lost(now) {
-            return Err(reason);
-        }
-        let mut tenure = self.lock();
-        let ttl = tenure.longest_renewal(now, ttl);
-        if ttl.is_zero() {
-            return Err(LossReason::MaxHold);
-        }
-        let ticket = tenure.begin_renewal(now, ttl, By::Hand);
-        let request = Renewal { key: self.key.clone(), token: self.token, ttl };
-        Ok(HandRequest { ticket, request })
-    }
-
-    fn handle_hand_renewed(&self, ticket: Ticket, now: Moment, ttl: Duration) -> Renewed {
-        self.lock().adopt_ttl(ttl);
-        self.handle_renewed(ticket, now)
-    }
-
-    fn lost_for(&self, reason: LossReason) -> Lost {
-        Lost { name: self.key.name().into(), reason }
-    }
-
-    fn announce(&self, reason: LossReason) {
-        tracing::warn!(name = self.key.name(), fence = self.fence, %reason, "lease lost");
-        self.ended.notify_waiters();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Tenure> {
-        // Nothing in a tenure panics half-way through a change.
-        self.tenure.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What a renewal that the store has carried out is worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Renewed {
-    Held,
-    /// Its holder gave it back meanwhile, and sees to the rest.
-    Released,
-    /// It was lost before the answer came: the store now keeps it for nobody.
-    TooLate,
-}
-
-struct HandRequest {
-    ticket: Ticket,
-    request: Renewal,
 }

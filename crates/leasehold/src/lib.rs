@@ -46,6 +46,7 @@ mod client;
 mod clock;
 mod driver;
 mod error;
+mod holding;
 mod inspect;
 mod keeper;
 mod lease;

@@ -8,9 +8,7 @@
 //! On a manual clock there is no thread; the clock drives the keeper.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,12 +17,17 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::backoff::Backoff;
 use crate::clock::{Clock, Driven, Moment};
-use crate::error::StoreError;
-use crate::lease::{Holding, LossReason, Renewed};
-use crate::proto::tenure::{self, Action, Ticket};
-use crate::store::{Call, Claimed, Kept, Record, Renewal, Store};
+use crate::holding::Holding;
+use crate::proto::tenure::{self, Action};
+use crate::store::Store;
+
+mod chores;
+mod renewals;
+
+pub(crate) use chores::Chore;
+use chores::clean_up;
+use renewals::{Batch, Sent, renew};
 
 /// The client's handle; when the last one goes, the thread finishes its chores and ends.
 #[derive(Debug)]
@@ -63,23 +66,6 @@ struct State {
     next_look: Moment,
     has_thread: bool,
     closed: bool,
-}
-
-/// A lease, or what may be one, that nobody wants any more.
-pub(crate) struct Chore {
-    /// A claim still under way: what it brings is not wanted.
-    pub(crate) pending: Option<Call<Claimed>>,
-    /// Whether an earlier request got no answer, and may yet be carried out.
-    pub(crate) unresolved: bool,
-    pub(crate) holding: Arc<Holding>,
-    /// When the store has let go of it by itself.
-    pub(crate) until: Moment,
-}
-
-impl fmt::Debug for Chore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Chore").field("holding", &self.holding).finish_non_exhaustive()
-    }
 }
 
 impl Keeper {
@@ -394,204 +380,6 @@ impl Driven for DrivenByClock {
     }
 }
 
-/// Renewals that go to the store in one call.
-struct Batch {
-    sent_at: Moment,
-    renewals: Vec<Sent>,
-}
-
-/// One renewal on its way. Dropped without an outcome, be it by a panic, it has failed.
-struct Sent {
-    desk: Arc<Desk>,
-    holding: Arc<Holding>,
-    /// Until it has an outcome.
-    ticket: Option<Ticket>,
-    request: Record,
-    is_record: bool,
-}
-
-impl Drop for Sent {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            self.holding.handle_failed(ticket, self.desk.clock.now());
-            self.desk.reschedule(&self.holding);
-        }
-    }
-}
-
-impl Batch {
-    /// Divides by kind, and by urgency: a batch has the time that its shortest lease allows.
-    fn divide(sent_at: Moment, mut renewals: Vec<Sent>) -> Vec<Self> {
-        renewals.sort_by_key(|sent| (sent.is_record, sent.request.renewal.ttl));
-        let mut batches: Vec<Self> = Vec::new();
-        for sent in renewals {
-            match batches.last_mut() {
-                Some(batch) if batch.takes(&sent) => batch.renewals.push(sent),
-                _ => batches.push(Self { sent_at, renewals: vec![sent] }),
-            }
-        }
-        batches
-    }
-
-    fn takes(&self, sent: &Sent) -> bool {
-        let first = &self.renewals[0];
-        self.renewals.len() < LARGEST_BATCH
-            && first.is_record == sent.is_record
-            && sent.request.renewal.ttl <= first.request.renewal.ttl * 4
-    }
-
-    fn send(&self, store: &dyn Store) -> Call<Vec<Kept>> {
-        if self.renewals[0].is_record {
-            let records: Vec<_> = self.renewals.iter().map(|sent| sent.request.clone()).collect();
-            store.record(&records)
-        } else {
-            let plain = |sent: &Sent| sent.request.renewal.clone();
-            let renewals: Vec<Renewal> = self.renewals.iter().map(plain).collect();
-            store.renew(&renewals)
-        }
-    }
-}
-
-async fn renew(desk: Arc<Desk>, mut batch: Batch) {
-    // Leave time for another try or two before the shortest lease of the batch runs out.
-    let patience = desk.command_timeout.min(batch.renewals[0].request.renewal.ttl / 4);
-    let call = batch.send(&*desk.store);
-    let outcome = desk.clock.until(batch.sent_at + patience, call).await;
-    let now = desk.clock.now();
-    let leases = batch.renewals.len();
-    let kept = match outcome {
-        Some(Ok(kept)) => kept,
-        Some(Err(error)) => {
-            tracing::warn!(leases, %error, "renewal failed, will try again");
-            if matches!(error, StoreError::Refused(_)) && batch.renewals[0].is_record {
-                // Better to keep a lease than to tell of it: the next try is without facts.
-                batch.renewals.iter().for_each(|sent| sent.holding.put_off_record());
-            }
-            return;
-        }
-        None => {
-            desk.store.suspect(batch.sent_at);
-            tracing::warn!(leases, "renewal got no answer within {patience:?}, will try again");
-            return;
-        }
-    };
-    for (sent, kept) in batch.renewals.iter_mut().zip(kept) {
-        let Some(ticket) = sent.ticket.take() else { continue };
-        let holding = &sent.holding;
-        match kept {
-            Kept::Ours => {
-                if holding.handle_renewed(ticket, now) == Renewed::TooLate {
-                    desk.add_chore(holding.remains(now));
-                }
-            }
-            Kept::Gone => holding.handle_gone(ticket, now, LossReason::Released),
-            Kept::Taken => holding.handle_gone(ticket, now, LossReason::Taken),
-        }
-        desk.reschedule(holding);
-    }
-}
-
-async fn clean_up(desk: Arc<Desk>, chore: Chore) {
-    let mut open = OpenChore { desk, confirmed: false };
-    release(&mut open, chore).await;
-}
-
-/// Counts a chore as done however it ends.
-struct OpenChore {
-    desk: Arc<Desk>,
-    confirmed: bool,
-}
-
-impl OpenChore {
-    /// The store has confirmed it; what follows is to make doubly sure.
-    fn confirm(&mut self) {
-        if !std::mem::replace(&mut self.confirmed, true) && !self.desk.store.is_inline() {
-            self.desk.lock().chores_open -= 1;
-            self.desk.work_done.notify_waiters();
-        }
-    }
-}
-
-impl Drop for OpenChore {
-    fn drop(&mut self) {
-        if self.desk.store.is_inline() {
-            return;
-        }
-        let mut state = self.desk.lock();
-        state.chores_running -= 1;
-        if !self.confirmed {
-            state.chores_open -= 1;
-            state.chores_failed += 1;
-        }
-        drop(state);
-        self.desk.work_done.notify_waiters();
-        self.desk.wake.notify_one();
-    }
-}
-
-/// Releases until the store confirms it, or has let go by itself.
-async fn release(open: &mut OpenChore, chore: Chore) {
-    let desk = Arc::clone(&open.desk);
-    let Chore { pending, mut unresolved, holding, until } = chore;
-    if let Some(pending) = pending {
-        // Not before the claim has been carried out, or it would be carried out for nobody.
-        let deadline = desk.clock.now() + desk.command_timeout;
-        match desk.clock.until(deadline, caught(pending)).await.flatten() {
-            Some(Ok(Claimed::Granted { .. })) => {}
-            Some(Ok(_) | Err(StoreError::Refused(_))) if !unresolved => return open.confirm(),
-            Some(Err(StoreError::Unreachable(error)))
-                if !unresolved && !error.is_maybe_applied() =>
-            {
-                return open.confirm();
-            }
-            Some(_) | None => unresolved = true,
-        }
-    }
-    // A claim that got no answer may be carried out late; so look again, and once more.
-    let mut looks = if unresolved { 3 } else { 1 };
-    let mut failures = 0;
-    loop {
-        let now = desk.clock.now();
-        if now >= until {
-            return;
-        }
-        let deadline = now + desk.command_timeout;
-        let call = desk.store.release(holding.key(), holding.token(), holding.is_recorded());
-        let pause = match desk.clock.until(deadline, call).await {
-            Some(Ok(_)) => {
-                open.confirm();
-                looks -= 1;
-                failures = 0;
-                if looks == 0 {
-                    return;
-                }
-                LOOK_AGAIN
-            }
-            outcome => {
-                if outcome.is_none() {
-                    desk.store.suspect(now);
-                }
-                failures += 1;
-                RETRY_PACE.pause_after(failures, 0.0).unwrap_or_default()
-            }
-        };
-        desk.clock.sleep_until((desk.clock.now() + pause).min(until)).await;
-    }
-}
-
-/// The outcome of a request that began on another runtime; `None` if it panics, as timers of a
-/// runtime that has shut down do. Those would be in a connection factory of the user's.
-async fn caught<T>(mut call: Call<T>) -> Option<Result<T, StoreError>> {
-    poll_fn(move |context| {
-        let polled = catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(context)));
-        match polled {
-            Ok(poll) => poll.map(Some),
-            Err(_) => Poll::Ready(None),
-        }
-    })
-    .await
-}
-
 /// The outcome of a future that is ready at once, as all are on an inline store.
 fn now_or_never<F: Future>(future: F) -> Option<F::Output> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
@@ -600,11 +388,6 @@ fn now_or_never<F: Future>(future: F) -> Option<F::Output> {
     }
 }
 
-/// Measured: a renewal costs the server half as much in calls of 100, and larger calls make
-/// everybody else wait for milliseconds.
-const LARGEST_BATCH: usize = 100;
 /// Renewals that fall due within this time go out together, as far as their TTLs allow.
 const GATHERING: Duration = tenure::MOST_EARLY;
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
-const RETRY_PACE: Backoff = Backoff::exponential(Duration::from_millis(50), Duration::from_secs(1));

@@ -1,0 +1,292 @@
+//! A lease as the user's handle and the keeper share it: a tenure, and who is told of its end.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::clock::Moment;
+use crate::driver::Driver;
+use crate::error::Lost;
+use crate::keeper::Chore;
+use crate::lease::LossReason;
+use crate::name::Key;
+use crate::proto::tenure::{Action, By, End, Tenure, Ticket};
+use crate::store::{Record, Renewal};
+use crate::token::Token;
+
+/// A lease as the user's handle and the keeper share it.
+#[derive(Debug)]
+pub(crate) struct Holding {
+    id: u64,
+    key: Key,
+    token: Token,
+    fence: u64,
+    metadata: Arc<[u8]>,
+    tenure: Mutex<Tenure>,
+    /// Under which moment the keeper has it, in nanoseconds; zero is none. Changed under the
+    /// keeper's mutex only.
+    timer: AtomicU64,
+    ended: Notify,
+    /// Whether a claim for it got no answer, and may yet be carried out again.
+    unresolved_claim: bool,
+    /// Whether what a lost lease may leave in the store has been seen to.
+    tied_up: AtomicBool,
+}
+
+impl Holding {
+    pub(crate) fn new(
+        id: u64,
+        key: Key,
+        token: Token,
+        metadata: Arc<[u8]>,
+        fence: u64,
+        tenure: Tenure,
+        unresolved_claim: bool,
+    ) -> Self {
+        Self {
+            id,
+            key,
+            token,
+            fence,
+            metadata,
+            tenure: Mutex::new(tenure),
+            timer: AtomicU64::new(0),
+            ended: Notify::new(),
+            unresolved_claim,
+            tied_up: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn key(&self) -> &Key {
+        &self.key
+    }
+
+    pub(crate) fn token(&self) -> &Token {
+        &self.token
+    }
+
+    pub(crate) fn fence(&self) -> u64 {
+        self.fence
+    }
+
+    pub(crate) fn metadata(&self) -> &[u8] {
+        &self.metadata
+    }
+
+    pub(crate) fn has_unresolved_claim(&self) -> bool {
+        self.unresolved_claim
+    }
+
+    pub(crate) fn timer(&self) -> Option<Moment> {
+        match self.timer.load(Ordering::Relaxed) {
+            0 => None,
+            nanos => Some(Moment::from_nanos(nanos)),
+        }
+    }
+
+    pub(crate) fn set_timer(&self, at: Option<Moment>) {
+        self.timer.store(at.map_or(0, Moment::as_nanos), Ordering::Relaxed);
+    }
+
+    pub(crate) fn ttl(&self) -> Duration {
+        self.lock().ttl()
+    }
+
+    pub(crate) fn valid_for(&self, now: Moment) -> Duration {
+        self.lock().valid_for(now)
+    }
+
+    pub(crate) fn valid_until(&self) -> Moment {
+        self.lock().valid_until()
+    }
+
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.lock().is_recorded()
+    }
+
+    /// What is to be cleaned up after a loss, once: a renewal that got no answer may still be
+    /// carried out, for nobody. Otherwise the store lets go by itself, and not before the
+    /// holder's drift is over.
+    pub(crate) fn loose_ends(self: &Arc<Self>, now: Moment) -> Option<Chore> {
+        let is_loose = {
+            let tenure = self.lock();
+            matches!(tenure.poll_end(), Some(End::Lost(_))) && tenure.has_unanswered_renewals()
+        };
+        (is_loose && !self.tied_up.swap(true, Ordering::Relaxed)).then(|| self.remains(now))
+    }
+
+    /// The operator's facts were refused: the lease is renewed without them.
+    pub(crate) fn put_off_record(&self) {
+        self.lock().put_off_record();
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Moment> {
+        self.lock().poll_timeout()
+    }
+
+    pub(crate) fn poll_action(&self, now: Moment) -> Action {
+        let action = self.lock().poll_action(now);
+        if let Action::Lost(reason) = action {
+            self.announce(reason);
+        }
+        action
+    }
+
+    pub(crate) fn begin_renewal(
+        &self,
+        now: Moment,
+        ttl: Duration,
+        record: bool,
+    ) -> (Ticket, Record) {
+        let mut tenure = self.lock();
+        let ticket = tenure.begin_renewal(now, ttl, By::Keeper { record });
+        let held_for = tenure.held_for(now);
+        drop(tenure);
+        let renewal = Renewal { key: self.key.clone(), token: self.token, ttl };
+        (ticket, Record { renewal, fence: self.fence, held_for })
+    }
+
+    pub(crate) fn handle_renewed(&self, ticket: Ticket, now: Moment) -> Renewed {
+        let mut tenure = self.lock();
+        let late = tenure.handle_renewed(ticket, now);
+        let renewed = match tenure.poll_end() {
+            None if tenure.is_held(now) => Renewed::Held,
+            Some(End::Released) => Renewed::Released,
+            _ => Renewed::TooLate,
+        };
+        drop(tenure);
+        if late && renewed == Renewed::Held {
+            tracing::warn!(name = self.key.name(), fence = self.fence, "renewed late");
+        }
+        renewed
+    }
+
+    pub(crate) fn handle_gone(&self, ticket: Ticket, now: Moment, reason: LossReason) {
+        let news = self.lock().handle_gone(ticket, now, reason);
+        if let Some(reason) = news {
+            self.announce(reason);
+        }
+    }
+
+    pub(crate) fn handle_failed(&self, ticket: Ticket, now: Moment) {
+        self.lock().handle_failed(ticket, now);
+    }
+
+    /// Ends the lease for good. What is to be released, if it was still held.
+    pub(crate) fn give_up(self: &Arc<Self>, now: Moment) -> Option<Chore> {
+        let begun = self.begin_release(now);
+        self.ended.notify_waiters();
+        begun.ok().map(|()| self.remains(now))
+    }
+
+    pub(crate) fn begin_release(&self, now: Moment) -> Result<(), LossReason> {
+        match self.poll_lost(now) {
+            Some(reason) => Err(reason),
+            None => self.lock().begin_release(now),
+        }
+    }
+
+    /// What may be left in the store of a lease that has ended here.
+    pub(crate) fn remains(self: &Arc<Self>, now: Moment) -> Chore {
+        // A renewal carried out as late as now keeps it for one more TTL.
+        let until = now + self.ttl();
+        // A renewal that comes after the release finds nothing, and makes nothing.
+        let unresolved = self.unresolved_claim;
+        Chore { pending: None, unresolved, holding: Arc::clone(self), until }
+    }
+
+    pub(crate) fn poll_lost(&self, now: Moment) -> Option<LossReason> {
+        let mut tenure = self.lock();
+        let is_news = tenure.poll_end().is_none();
+        let reason = tenure.poll_lost(now)?;
+        drop(tenure);
+        if is_news {
+            self.announce(reason);
+        }
+        Some(reason)
+    }
+
+    /// The store says that it is not ours. Answers the reason that counts.
+    pub(crate) fn end(&self, now: Moment, reason: LossReason) -> LossReason {
+        let news = self.lock().handle_not_ours(now, reason);
+        if let Some(reason) = news {
+            self.announce(reason);
+        }
+        self.poll_lost(now).unwrap_or(reason)
+    }
+
+    pub(crate) async fn lost(&self, driver: &Driver) -> LossReason {
+        loop {
+            let ended = self.ended.notified();
+            if let Some(reason) = self.poll_lost(driver.clock.now()) {
+                return reason;
+            }
+            let deadline = self.lock().valid_until();
+            driver.clock.until(deadline, ended).await;
+        }
+    }
+
+    pub(crate) fn begin_hand_renewal(
+        &self,
+        now: Moment,
+        ttl: Duration,
+    ) -> Result<HandRequest, LossReason> {
+        if let Some(reason) = self.poll_lost(now) {
+            return Err(reason);
+        }
+        let mut tenure = self.lock();
+        let ttl = tenure.longest_renewal(now, ttl);
+        if ttl.is_zero() {
+            return Err(LossReason::MaxHold);
+        }
+        let ticket = tenure.begin_renewal(now, ttl, By::Hand);
+        let request = Renewal { key: self.key.clone(), token: self.token, ttl };
+        Ok(HandRequest { ticket, request })
+    }
+
+    pub(crate) fn handle_hand_renewed(
+        &self,
+        ticket: Ticket,
+        now: Moment,
+        ttl: Duration,
+    ) -> Renewed {
+        self.lock().adopt_ttl(ttl);
+        self.handle_renewed(ticket, now)
+    }
+
+    pub(crate) fn lost_for(&self, reason: LossReason) -> Lost {
+        Lost { name: self.key.name().into(), reason }
+    }
+
+    fn announce(&self, reason: LossReason) {
+        tracing::warn!(name = self.key.name(), fence = self.fence, %reason, "lease lost");
+        self.ended.notify_waiters();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tenure> {
+        // Nothing in a tenure panics half-way through a change.
+        self.tenure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a renewal that the store has carried out is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewed {
+    Held,
+    /// Its holder gave it back meanwhile, and sees to the rest.
+    Released,
+    /// It was lost before the answer came: the store now keeps it for nobody.
+    TooLate,
+}
+
+/// A renewal by hand, ready to be sent.
+pub(crate) struct HandRequest {
+    pub(crate) ticket: Ticket,
+    pub(crate) request: Renewal,
+}
