@@ -10,7 +10,7 @@ mod server;
 pub use clock::ServerClock;
 pub use processes::{Process, signal};
 pub use proxy::{Fault, FaultProxy};
-pub use server::{RedisServer, ServerOptions, free_port, has_redis_server};
+pub use server::{RedisServer, ServerOptions, free_port};
 
 /// Waits until `condition` holds, looking every few milliseconds.
 ///

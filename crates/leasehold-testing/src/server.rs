@@ -169,11 +169,6 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("its address").port()
 }
 
-/// Whether there is a `redis-server` to start.
-pub fn has_redis_server() -> bool {
-    Command::new("redis-server").arg("--version").output().is_ok()
-}
-
 fn try_run<T: FromRedisValue>(
     connection: &mut Connection,
     words: &[&str],

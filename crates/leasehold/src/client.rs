@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use crate::clock::{Clock, ManualClock};
 use crate::driver::{Asked, Driver};
-use crate::error::{CloseError, ConnectError, InspectError, InvalidInput, RefusalCause, Refused};
+use crate::error::{CloseError, ConnectError, InspectError, InvalidInput, Refused};
+use crate::grant::Grant;
 use crate::inspect::{ForceReleased, Inspection};
 use crate::name::Prefix;
-use crate::options::{Acquire, TryAcquire};
+use crate::options::{Acquire, Resume, TryAcquire};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 
@@ -147,6 +148,11 @@ impl Builder {
             "redis" | "rediss" | "redis+unix" | "valkey" | "valkeys" | "valkey+unix" => {
                 Err(InvalidInput::FeatureMissing { feature: "redis" }.into())
             }
+            // localhost:6379, as other clients take it.
+            _ if rest.split('/').next().is_some_and(|port| port.parse::<u16>().is_ok()) => {
+                let what = "it has no scheme: put redis:// before the host";
+                Err(InvalidInput::Url { what: what.into() }.into())
+            }
             // What stands before the first colon need not be a scheme, but a user's secret.
             scheme if scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b)) => {
                 Err(InvalidInput::UnknownScheme { scheme: scheme.into() }.into())
@@ -226,14 +232,33 @@ pub struct Client {
 impl Client {
     /// Acquires the lock on `name`, waiting as long as it takes. Await what this returns, or
     /// set options on it first.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquireError`](crate::AcquireError). `Refused` and `Invalid` come at once, `Busy` at the
+    /// end of the [`wait`](Acquire::wait), `Unreachable` once the store has failed for the
+    /// client's [`patience`](Builder::patience), by default 5 s.
     pub fn acquire(&self, name: impl AsRef<str>) -> Acquire {
         Acquire::new(Arc::clone(&self.driver), name.as_ref())
     }
 
     /// Acquires the lock on `name` if nobody has it. Await what this returns, or set options
     /// on it first; the answer is `None` if somebody has it.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquireError`](crate::AcquireError), but never `Busy`. A store that fails is asked again
+    /// for the client's [`patience`](Builder::patience), by default 5 s: not waiting for a holder
+    /// does not mean not waiting for a server that restarts.
     pub fn try_acquire(&self, name: impl AsRef<str>) -> TryAcquire {
         TryAcquire::new(Arc::clone(&self.driver), name.as_ref())
+    }
+
+    /// Makes a lease again of what [`Lease::detach`](crate::Lease::detach) left, here or in
+    /// another process: renews it first, and says if it is lost. Await what this returns, or
+    /// set options on it first.
+    pub fn resume(&self, grant: &Grant) -> Resume {
+        Resume::new(Arc::clone(&self.driver), grant.clone())
     }
 
     /// Looks who holds the lock on `name`, without touching it.
@@ -293,8 +318,7 @@ impl Client {
             Inspection::Free => return Ok(ForceReleased::AlreadyFree),
             Inspection::Held(holder) => holder,
             Inspection::Foreign { type_name } => {
-                let detail = format!("the key {:?} is a {type_name} and not a lock", key.lock());
-                return Err(Refused::new(RefusalCause::ForeignKey, detail).into());
+                return Err(Refused::foreign(key.lock(), type_name).into());
             }
         };
         let evict = || self.driver.store.evict(&key, &holder.value);
@@ -310,9 +334,9 @@ impl Client {
 
     /// Releases every lease of this client, ends every wait, and stops the keeper.
     ///
-    /// Leases still around are lost with [`LossReason::Released`](crate::LossReason::Released);
+    /// Leases still around are lost with [`LossReason::Closed`](crate::LossReason::Closed);
     /// whoever waits for a lease, and whoever asks for one later, gets
-    /// [`InvalidInput::Closed`]. This goes for all clones.
+    /// [`InvalidInput::Closed`]. This goes for all clones. Looking and breaking still work.
     ///
     /// # Errors
     ///

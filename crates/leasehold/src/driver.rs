@@ -9,17 +9,18 @@ use tokio::sync::Notify;
 use crate::backoff::Backoff;
 use crate::clock::{Clock, Moment};
 use crate::error::{
-    AcquireError, Busy, InvalidInput, RefusalCause, Refused, StoreError, Unreachable,
+    AcquireError, Busy, InvalidInput, Lost, Refused, ResumeError, StoreError, Unreachable,
 };
+use crate::grant::Grant;
 use crate::holding::Holding;
 use crate::inspect::{Holder, Remaining};
 use crate::keeper::{Chore, Keeper};
-use crate::lease::Lease;
+use crate::lease::{Lease, LossReason};
 use crate::name::{Key, MIN_TTL, Prefix, check_metadata, check_ttl};
-use crate::proto::contest::{Contest, Free, Step, Terms, retry_pause};
+use crate::proto::contest::{Contest, Free, Patience, Step, Terms};
 use crate::proto::tenure::Tenure;
 use crate::proto::term;
-use crate::store::{Call, Claim, Claimed, Store};
+use crate::store::{Call, Claim, Claimed, Kept, Renewal, Store};
 use crate::token::Token;
 
 /// What one client and all its leases share.
@@ -48,6 +49,14 @@ pub(crate) struct Request {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) wait: Option<Duration>,
     pub(crate) backoff: Backoff,
+}
+
+/// How a lease is to go on that was a grant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResumeTerms {
+    pub(crate) ttl: Duration,
+    pub(crate) renewed: bool,
+    pub(crate) max_hold: Option<Duration>,
 }
 
 /// An answer, and how clear the way to it was.
@@ -90,7 +99,7 @@ impl Driver {
         let terms = Terms { wait: request.wait, backoff: request.backoff, patience: self.patience };
         let mut contest = Contest::new(terms, self.clock.now());
         let mut pursuit = Pursuit::new(self, &key, &request, ttl);
-        let mut last = Last::None;
+        let (mut held, mut failed) = (None, None::<Unreachable>);
         loop {
             if self.is_closed() {
                 return Err(InvalidInput::Closed.into());
@@ -100,14 +109,13 @@ impl Driver {
                     self.clock.until(until, self.closing()).await;
                 }
                 Step::Busy => {
-                    let Last::Held(holder) = last else { unreachable!("busy only after held") };
+                    let holder = held.expect("busy only after an answer");
                     let (waited, tries) = (contest.waited(self.clock.now()), contest.tries());
                     let name = key.name().into();
                     return Ok(Err(Busy { name, waited, tries, holder }));
                 }
                 Step::Unreachable => {
-                    let Last::Failed(error) = last else { unreachable!("only after a failure") };
-                    return Err(error.into());
+                    return Err(failed.expect("unreachable only after a failure").into());
                 }
                 Step::Claim => {
                     let sent_at = self.clock.now();
@@ -122,15 +130,15 @@ impl Driver {
                                 tell_acquired(&lease, &contest, now);
                                 return Ok(Ok(lease));
                             }
-                            last = Last::Failed(granted_too_late());
+                            failed = Some(granted_too_late());
                             contest.handle_failed(now, chance());
                         }
                         Ok(Claimed::Held(holder)) => {
                             contest.handle_held(now, free(now, &holder), chance());
-                            last = Last::Held(holder);
+                            held = Some(holder);
                         }
                         Ok(Claimed::Foreign { type_name }) => {
-                            return Err(foreign(&key, &type_name).into());
+                            return Err(Refused::foreign(key.lock(), &type_name).into());
                         }
                         Err(StoreError::Refused(refused)) => return Err(refused.into()),
                         Err(StoreError::Unreachable(error)) => {
@@ -140,11 +148,55 @@ impl Driver {
                             } else {
                                 contest.handle_failed(now, chance());
                             }
-                            // Unless the last answer stands.
-                            if contest.poll_step(now) != Step::Busy {
-                                last = Last::Failed(error);
-                            }
+                            failed = Some(error);
                         }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The lease that a grant stands for, if the store renews it.
+    pub(crate) async fn resume(
+        self: &Arc<Self>,
+        grant: &Grant,
+        terms: ResumeTerms,
+    ) -> Result<Lease, ResumeError> {
+        let key = self.key(&grant.name)?;
+        let ttl = check_terms(terms.ttl, terms.max_hold)?;
+        let renewal = Renewal { key: key.clone(), token: grant.token, ttl };
+        let lost = |reason| Lost { name: key.name().into(), reason };
+        let mut effort = self.effort();
+        loop {
+            if self.is_closed() {
+                return Err(InvalidInput::Closed.into());
+            }
+            let sent_at = self.clock.now();
+            let call = self.store.renew(std::slice::from_ref(&renewal));
+            match self.call(call, sent_at + self.command_timeout).await.map(|kept| kept[0]) {
+                Ok(Kept::Ours) => {
+                    // What else is known of it is in the store.
+                    let seen = self.ask(|| self.store.inspect(&key)).await?.answer;
+                    let metadata = seen.holder().and_then(Holder::metadata).unwrap_or_default();
+                    let tenure = Tenure::new(sent_at, ttl, terms.renewed, terms.max_hold);
+                    let id = self.keeper.next_id();
+                    let (token, fence) = (grant.token, grant.fence);
+                    let holding =
+                        Holding::new(id, key.clone(), token, metadata.into(), fence, tenure, false);
+                    let lease = Lease::new(Arc::clone(self), Arc::new(holding));
+                    if !lease.is_held() {
+                        return Err(lost(LossReason::Expired).into());
+                    }
+                    if lease.is_kept() {
+                        tracing::debug!(name = key.name(), fence, "resumed");
+                        return Ok(lease);
+                    }
+                }
+                Ok(Kept::Gone) => return Err(lost(LossReason::Released).into()),
+                Ok(Kept::Taken) => return Err(lost(LossReason::Taken).into()),
+                Err(error) => {
+                    if !effort.goes_on_after(&error).await {
+                        return Err(error.into());
                     }
                 }
             }
@@ -162,9 +214,7 @@ impl Driver {
             match self.call(request(), self.clock.now() + self.command_timeout).await {
                 Ok(answer) => return Ok(Asked { answer, after_unanswered }),
                 Err(error) => {
-                    if let StoreError::Unreachable(error) = &error {
-                        after_unanswered |= error.is_maybe_applied();
-                    }
+                    after_unanswered |= error.is_maybe_applied();
                     if !effort.goes_on_after(&error).await {
                         return Err(error);
                     }
@@ -190,7 +240,7 @@ impl Driver {
     }
 
     pub(crate) fn effort(&self) -> Effort<'_> {
-        Effort { driver: self, failing_since: None, failures: 0 }
+        Effort { driver: self, patience: Patience::new(self.patience) }
     }
 
     pub(crate) fn key(&self, name: &str) -> Result<Key, InvalidInput> {
@@ -229,28 +279,26 @@ impl Driver {
 
     fn check(&self, request: &Request) -> Result<Checked, InvalidInput> {
         let key = self.key(&request.name)?;
-        let mut ttl = check_ttl(request.ttl)?;
+        let ttl = check_terms(request.ttl, request.max_hold)?;
         check_metadata(&request.metadata)?;
         request.backoff.check()?;
-        if let Some(max_hold) = request.max_hold {
-            if max_hold < MIN_TTL {
-                return Err(InvalidInput::MaxHold { given: max_hold });
-            }
-            ttl = check_ttl(ttl.min(max_hold))?;
-        }
         Ok(Checked { key, ttl })
+    }
+}
+
+/// The TTL to begin with: not even the first goes beyond the longest hold.
+fn check_terms(ttl: Duration, max_hold: Option<Duration>) -> Result<Duration, InvalidInput> {
+    let ttl = check_ttl(ttl)?;
+    match max_hold {
+        None => Ok(ttl),
+        Some(given) if given < MIN_TTL => Err(InvalidInput::MaxHold { given }),
+        Some(max_hold) => check_ttl(ttl.min(max_hold)),
     }
 }
 
 struct Checked {
     key: Key,
     ttl: Duration,
-}
-
-enum Last {
-    None,
-    Held(Holder),
-    Failed(Unreachable),
 }
 
 /// The claims of one acquisition. Whatever they may have taken when it is dropped, at any
@@ -283,9 +331,7 @@ impl<'a> Pursuit<'a> {
         let outcome = self.driver.clock.until(deadline, pending.as_mut()).await;
         self.pending = None;
         let outcome = outcome.unwrap_or_else(|| Err(self.driver.unanswered(sent_at)));
-        if let Err(StoreError::Unreachable(error)) = &outcome {
-            self.unresolved |= error.is_maybe_applied();
-        }
+        self.unresolved |= outcome.as_ref().is_err_and(StoreError::is_maybe_applied);
         if !self.unresolved && !matches!(outcome, Ok(Claimed::Granted { .. })) {
             self.uncount();
         }
@@ -353,8 +399,7 @@ impl Drop for Pursuit<'_> {
 /// How long a failing store is asked again.
 pub(crate) struct Effort<'a> {
     driver: &'a Driver,
-    failing_since: Option<Moment>,
-    failures: u32,
+    patience: Patience,
 }
 
 impl Effort<'_> {
@@ -364,14 +409,10 @@ impl Effort<'_> {
             return false;
         }
         let clock = &self.driver.clock;
-        let now = clock.now();
-        let since = *self.failing_since.get_or_insert(now);
-        self.failures += 1;
-        let pause = retry_pause(self.failures, chance());
-        if now + pause >= since + self.driver.patience {
+        let Some(again) = self.patience.handle_failed(clock.now(), Moment::NEVER, chance()) else {
             return false;
-        }
-        clock.sleep_until(now + pause).await;
+        };
+        clock.sleep_until(again).await;
         true
     }
 }
@@ -381,11 +422,6 @@ fn free(now: Moment, holder: &Holder) -> Free {
         Remaining::For(left) => Free::At(now + left),
         Remaining::Forever => Free::Never,
     }
-}
-
-fn foreign(key: &Key, type_name: &str) -> Refused {
-    let detail = format!("the key {:?} is a {type_name} and not a lock", key.lock());
-    Refused::new(RefusalCause::ForeignKey, detail)
 }
 
 fn granted_too_late() -> Unreachable {

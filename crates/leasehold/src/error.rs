@@ -41,7 +41,7 @@ impl fmt::Display for ErrorKind {
 macro_rules! verb_error {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $kind:ident($payload:ty),)+ }) => {
         $(#[$doc])*
-        #[derive(Clone, Debug)]
+        #[derive(Clone)]
         pub enum $name {
             $($(#[$variant_doc])* $kind($payload),)+
         }
@@ -60,6 +60,13 @@ macro_rules! verb_error {
                 match self {
                     $(Self::$kind(error) => fmt::Display::fmt(error, f),)+
                 }
+            }
+        }
+
+        /// The kind and the message: this is what a `main` that returns the error prints.
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}: {self}", self.kind())
             }
         }
 
@@ -120,6 +127,20 @@ verb_error! {
         /// The store said no.
         Refused(Refused),
         /// The TTL is out of range.
+        Invalid(InvalidInput),
+    }
+}
+
+verb_error! {
+    /// Why [`Client::resume`](crate::Client::resume) gave no lease.
+    ResumeError {
+        /// The lease ran out, or somebody else has it. Resuming never brings it back.
+        Lost(Lost),
+        /// The store could not be asked. The grant is as good as before: try again.
+        Unreachable(Unreachable),
+        /// The store said no.
+        Refused(Refused),
+        /// The request makes no sense, or the client is closed. Nothing was sent.
         Invalid(InvalidInput),
     }
 }
@@ -236,8 +257,8 @@ impl fmt::Display for CloseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "closed, but the store did not confirm the release of {} lease(s); \
-             each is free once its TTL has passed",
+            "closed, but the store did not confirm that {} lease(s), or claims for one, are \
+             given back; each is free once its TTL has passed",
             self.unreleased
         )
     }
@@ -406,6 +427,11 @@ impl Refused {
         Self { cause, detail: detail.into() }
     }
 
+    pub(crate) fn foreign(key: &str, type_name: &str) -> Self {
+        let detail = format!("the key {key:?} is a {type_name} and not a lock");
+        Self::new(RefusalCause::ForeignKey, detail)
+    }
+
     /// What the no is about.
     pub fn cause(&self) -> RefusalCause {
         self.cause
@@ -422,7 +448,7 @@ impl fmt::Display for Refused {
             }
             RefusalCause::OutOfMemory => "free memory on the server or raise its maxmemory",
             RefusalCause::ForeignKey => "choose another name or prefix, or remove that key",
-            RefusalCause::WrongServer => "give the URL of a standalone primary",
+            RefusalCause::WrongServer => "check host and port: it has to be a standalone primary",
             RefusalCause::Other => "see what the server says, and its log",
         };
         write!(f, "refused by the store: {}; {advice}", self.detail)
@@ -499,6 +525,8 @@ pub enum InvalidInput {
         /// The crate feature to switch on.
         feature: &'static str,
     },
+    /// The text is no grant. It is left out here, since it may carry a token.
+    Grant,
     /// The client was closed.
     Closed,
 }
@@ -522,7 +550,8 @@ impl fmt::Display for InvalidInput {
                 write!(f, "the prefix has {len} bytes: shorten it to {MAX_PREFIX_LEN} at most")
             }
             Self::Ttl { given } => {
-                write!(f, "a TTL of {given:?} is out of range: choose {MIN_TTL:?} to {MAX_TTL:?}")
+                let days = MAX_TTL.as_secs() / 86_400;
+                write!(f, "a TTL of {given:?} is out of range: choose {MIN_TTL:?} to {days} days")
             }
             Self::MaxHold { given } => {
                 write!(f, "a longest hold of {given:?} is too short: choose {MIN_TTL:?} or more")
@@ -535,7 +564,8 @@ impl fmt::Display for InvalidInput {
                 write!(f, "a {what} of zero would fail every request: choose a longer one")
             }
             Self::Url { what } => {
-                write!(f, "the store URL cannot be read: {what}; it looks like redis://host:6379/0")
+                let like = "redis://host:6379/0, or memory:";
+                write!(f, "the store URL cannot be read: {what}; write it like {like}")
             }
             Self::UnknownScheme { scheme } => write!(
                 f,
@@ -545,6 +575,10 @@ impl fmt::Display for InvalidInput {
             Self::FeatureMissing { feature } => write!(
                 f,
                 "this build of leasehold lacks the feature {feature:?}: switch it on in Cargo.toml"
+            ),
+            Self::Grant => write!(
+                f,
+                "the text is no grant: give what a Grant prints, leasehold:1:…, whole and unchanged"
             ),
             Self::Closed => write!(f, "the client was closed: connect again"),
         }
@@ -558,6 +592,13 @@ impl Error for InvalidInput {}
 pub(crate) enum StoreError {
     Unreachable(Unreachable),
     Refused(Refused),
+}
+
+impl StoreError {
+    /// Whether the request may have been carried out all the same.
+    pub(crate) fn is_maybe_applied(&self) -> bool {
+        matches!(self, Self::Unreachable(error) if error.is_maybe_applied())
+    }
 }
 
 impl fmt::Display for StoreError {
@@ -586,6 +627,7 @@ from_store_error!(
     ConnectError,
     AcquireError,
     RenewError,
+    ResumeError,
     ReleaseError,
     RemainingError,
     InspectError

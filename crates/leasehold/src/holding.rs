@@ -116,7 +116,7 @@ impl Holding {
     pub(crate) fn loose_ends(self: &Arc<Self>, now: Moment) -> Option<Chore> {
         let is_loose = {
             let tenure = self.lock();
-            matches!(tenure.poll_end(), Some(End::Lost(_))) && tenure.has_unanswered_renewals()
+            matches!(tenure.end(), Some(End::Lost(_))) && tenure.has_unanswered_renewals()
         };
         (is_loose && !self.tied_up.swap(true, Ordering::Relaxed)).then(|| self.remains(now))
     }
@@ -155,7 +155,7 @@ impl Holding {
     pub(crate) fn handle_renewed(&self, ticket: Ticket, now: Moment) -> Renewed {
         let mut tenure = self.lock();
         let late = tenure.handle_renewed(ticket, now);
-        let renewed = match tenure.poll_end() {
+        let renewed = match tenure.end() {
             None if tenure.is_held(now) => Renewed::Held,
             Some(End::Released) => Renewed::Released,
             _ => Renewed::TooLate,
@@ -174,8 +174,22 @@ impl Holding {
         }
     }
 
-    pub(crate) fn handle_failed(&self, ticket: Ticket, now: Moment) {
-        self.lock().handle_failed(ticket, now);
+    pub(crate) fn handle_failed(&self, ticket: Ticket, now: Moment, maybe_applied: bool) {
+        if maybe_applied {
+            self.lock().handle_failed(ticket, now);
+        } else {
+            self.lock().handle_not_applied(ticket, now);
+        }
+    }
+
+    /// Ends the lease since the client is closed. What is to be released, if it was held.
+    pub(crate) fn close(self: &Arc<Self>, now: Moment) -> Option<Chore> {
+        let begun = match self.notice_loss(now) {
+            Some(reason) => Err(reason),
+            None => self.lock().begin_close(now),
+        };
+        self.ended.notify_waiters();
+        begun.ok().map(|()| self.remains(now))
     }
 
     /// Ends the lease for good. What is to be released, if it was still held.
@@ -186,7 +200,7 @@ impl Holding {
     }
 
     pub(crate) fn begin_release(&self, now: Moment) -> Result<(), LossReason> {
-        match self.poll_lost(now) {
+        match self.notice_loss(now) {
             Some(reason) => Err(reason),
             None => self.lock().begin_release(now),
         }
@@ -201,10 +215,10 @@ impl Holding {
         Chore { pending: None, unresolved, holding: Arc::clone(self), until }
     }
 
-    pub(crate) fn poll_lost(&self, now: Moment) -> Option<LossReason> {
+    pub(crate) fn notice_loss(&self, now: Moment) -> Option<LossReason> {
         let mut tenure = self.lock();
-        let is_news = tenure.poll_end().is_none();
-        let reason = tenure.poll_lost(now)?;
+        let is_news = tenure.end().is_none();
+        let reason = tenure.notice_loss(now)?;
         drop(tenure);
         if is_news {
             self.announce(reason);
@@ -218,13 +232,13 @@ impl Holding {
         if let Some(reason) = news {
             self.announce(reason);
         }
-        self.poll_lost(now).unwrap_or(reason)
+        self.notice_loss(now).unwrap_or(reason)
     }
 
     pub(crate) async fn lost(&self, driver: &Driver) -> LossReason {
         loop {
             let ended = self.ended.notified();
-            if let Some(reason) = self.poll_lost(driver.clock.now()) {
+            if let Some(reason) = self.notice_loss(driver.clock.now()) {
                 return reason;
             }
             let deadline = self.lock().valid_until();
@@ -237,7 +251,7 @@ impl Holding {
         now: Moment,
         ttl: Duration,
     ) -> Result<HandRequest, LossReason> {
-        if let Some(reason) = self.poll_lost(now) {
+        if let Some(reason) = self.notice_loss(now) {
             return Err(reason);
         }
         let mut tenure = self.lock();

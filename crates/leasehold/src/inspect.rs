@@ -41,7 +41,8 @@ impl Inspection {
 pub enum ForceReleased {
     /// Nobody held it.
     AlreadyFree,
-    /// This holder's lease was broken.
+    /// This holder's lease was broken. (Or had just ended by itself: if the store's first answer
+    /// was lost, the two cannot be told apart.)
     Broken(Holder),
     /// The holder changed between the look and the deed; nothing was done.
     Changed,
@@ -104,8 +105,7 @@ impl Holder {
     /// Known when the fence is; `false` otherwise.
     pub fn outlasts_its_ttl(&self) -> bool {
         match (self.remaining, self.facts) {
-            // The slack is for the round trip between the two clocks involved.
-            (Remaining::For(left), Some(facts)) => left > facts.ttl + Duration::from_secs(1),
+            (Remaining::For(left), Some(facts)) => left > facts.ttl + CLOCK_SLACK,
             _ => false,
         }
     }
@@ -132,6 +132,9 @@ impl fmt::Debug for Holder {
             .finish_non_exhaustive()
     }
 }
+
+/// How much more than its TTL a lease may seem to have, for a round trip between two clocks.
+pub(crate) const CLOCK_SLACK: Duration = Duration::from_secs(1);
 
 const SHOWN: usize = 80;
 

@@ -8,8 +8,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::driver::Driver;
-use crate::error::{ReleaseError, RemainingError, RenewError, RunError, StoreError, Unreachable};
+use crate::error::{Lost, ReleaseError, RemainingError, RenewError, RunError, Unreachable};
+use crate::grant::Grant;
 use crate::holding::{Holding, Renewed};
+use crate::inspect::CLOCK_SLACK;
 use crate::name::check_ttl;
 use crate::proto::tenure::Ticket;
 use crate::race::{First, first_of};
@@ -53,9 +55,11 @@ pub enum LossReason {
     Expired,
     /// Somebody else has the lock.
     Taken,
-    /// It was released: by an operator, by a client that deleted the key, by a server that
-    /// forgot everything, or by [`Client::close`](crate::Client::close).
+    /// It was released: by an operator, by a client that deleted the key, or by a server that
+    /// forgot everything.
     Released,
+    /// [`Client::close`](crate::Client::close) released it.
+    Closed,
     /// It was held for as long as [`max_hold`](crate::Acquire::max_hold) allows.
     MaxHold,
 }
@@ -66,6 +70,7 @@ impl fmt::Display for LossReason {
             Self::Expired => "its time ran out before it could be renewed",
             Self::Taken => "somebody else has it",
             Self::Released => "it was released or deleted in the store",
+            Self::Closed => "the client was closed, which released it",
             Self::MaxHold => "it was held for as long as max_hold allows",
         })
     }
@@ -105,7 +110,7 @@ impl Lease {
     /// False from the end of the TTL on, counted from before the last successful request was
     /// sent, whatever else happens.
     pub fn is_held(&self) -> bool {
-        self.holding.poll_lost(self.driver.clock.now()).is_none()
+        self.holding.notice_loss(self.driver.clock.now()).is_none()
     }
 
     /// For how long the lease is certainly ours, if no further renewal succeeds. Asks nobody.
@@ -124,7 +129,7 @@ impl Lease {
     ///
     /// [`RemainingError::Lost`] if the lease is not ours, otherwise why the store has no answer.
     pub async fn remaining(&self) -> Result<Duration, RemainingError> {
-        if let Some(reason) = self.holding.poll_lost(self.driver.clock.now()) {
+        if let Some(reason) = self.holding.notice_loss(self.driver.clock.now()) {
             return Err(self.holding.lost_for(reason).into());
         }
         let (key, token) = (self.holding.key(), self.holding.token());
@@ -132,7 +137,7 @@ impl Lease {
         let ttl = self.holding.ttl();
         match asked.answer {
             Ok(left) => {
-                if left > ttl + Duration::from_secs(1) {
+                if left > ttl + CLOCK_SLACK {
                     tracing::warn!(
                         name = self.name(),
                         ?left,
@@ -143,7 +148,7 @@ impl Lease {
                 Ok(left)
             }
             Err(kept) => {
-                let reason = self.holding.end(self.driver.clock.now(), loss_by(kept));
+                let reason = self.holding.end(self.driver.clock.now(), kept.loss());
                 self.driver.keeper.forget(&self.holding);
                 Err(self.holding.lost_for(reason).into())
             }
@@ -187,7 +192,7 @@ impl Lease {
         // The clock before every poll of the body: after a pause, nothing of it runs before the
         // loss is noticed, whatever wakes us first.
         let mut body = pin!(body);
-        let guarded = poll_fn(|context| match self.holding.poll_lost(self.driver.clock.now()) {
+        let guarded = poll_fn(|context| match self.holding.notice_loss(self.driver.clock.now()) {
             Some(reason) => Poll::Ready(Err(reason)),
             None => body.as_mut().poll(context).map(Ok),
         });
@@ -209,6 +214,9 @@ impl Lease {
 
     /// Renews the lease now, for `ttl` from now on; it may be shorter than before. The keeper
     /// goes on with this TTL.
+    ///
+    /// If an earlier renewal with a shorter TTL got no answer, it may still be carried out, and
+    /// cut the lease to that TTL. For a minute, [`valid_for`](Self::valid_for) counts on that.
     ///
     /// For a [`fixed`](crate::Acquire::fixed) lease this is the only renewal. It never goes
     /// beyond what [`max_hold`](crate::Acquire::max_hold) allows.
@@ -247,11 +255,11 @@ impl Lease {
                     }
                 }
                 Ok(kept) => {
-                    self.holding.handle_gone(ticket, now, loss_by(kept));
+                    self.holding.handle_gone(ticket, now, kept.loss());
                     driver.keeper.forget(&self.holding);
                 }
                 Err(error) => {
-                    self.holding.handle_failed(ticket, now);
+                    self.holding.handle_failed(ticket, now, error.is_maybe_applied());
                     driver.keeper.reschedule(&self.holding);
                     if !effort.goes_on_after(&error).await {
                         return Err(error.into());
@@ -259,6 +267,35 @@ impl Lease {
                 }
             }
         }
+    }
+
+    /// Gives the lease out of hand without releasing it: what is left can be sent to another
+    /// process, and [resumed](crate::Client::resume) there before its TTL is over.
+    ///
+    /// Nobody renews it meanwhile. A lease that was about to be renewed has little time left:
+    /// [`renew`](Self::renew) it first.
+    ///
+    /// # Errors
+    ///
+    /// If it is lost already.
+    pub fn detach(self) -> Result<Grant, Lost> {
+        let holding = &self.holding;
+        if let Err(reason) = holding.begin_release(self.driver.clock.now()) {
+            return Err(holding.lost_for(reason));
+        }
+        // It has ended here, so neither the keeper nor our drop touches it any more.
+        tracing::debug!(name = self.name(), fence = self.fence(), "detached");
+        Ok(Grant {
+            name: self.name().into(),
+            token: *holding.token(),
+            fence: holding.fence(),
+            ttl: holding.ttl(),
+        })
+    }
+
+    /// Whether the keeper looks after it from now on; not if the client was closed.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.driver.keeper.keep(&self.holding)
     }
 
     /// Gives the lock back, and says if the lease had been lost before.
@@ -304,13 +341,11 @@ impl Lease {
                         _ if under_way.unresolved && in_time => Ok(()),
                         _ if under_way.unresolved => Err(unknown_release().into()),
                         _ if !in_time => Err(holding.lost_for(LossReason::Expired).into()),
-                        kept => Err(holding.lost_for(loss_by(kept)).into()),
+                        kept => Err(holding.lost_for(kept.loss()).into()),
                     };
                 }
                 Err(error) => {
-                    if let StoreError::Unreachable(error) = &error {
-                        under_way.unresolved |= error.is_maybe_applied();
-                    }
+                    under_way.unresolved |= error.is_maybe_applied();
                     if driver.clock.now() >= valid_until || !effort.goes_on_after(&error).await {
                         tracing::warn!(
                             name = self.name(), fence = self.fence(), %error,
@@ -373,14 +408,10 @@ impl Drop for HandRenewal<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             let Lease { driver, holding } = self.lease;
-            holding.handle_failed(ticket, driver.clock.now());
+            holding.handle_failed(ticket, driver.clock.now(), true);
             driver.keeper.reschedule(holding);
         }
     }
-}
-
-fn loss_by(kept: Kept) -> LossReason {
-    if kept == Kept::Taken { LossReason::Taken } else { LossReason::Released }
 }
 
 fn unknown_release() -> Unreachable {

@@ -21,12 +21,13 @@
 //!
 //! # Features
 //!
-//! Features only add. All are on by default.
+//! Features only add.
 //!
-//! | feature | what it adds |
-//! | --- | --- |
-//! | `redis` | the store on a Redis or Valkey primary; without it there is the memory store |
-//! | `tls` | `rediss://`, by rustls |
+//! | feature | default | what it adds |
+//! | --- | --- | --- |
+//! | `redis` | on | the store on a Redis or Valkey primary; without it there is memory only |
+//! | `tls` | on | `rediss://`, by rustls |
+//! | `serde` | off | a [`Grant`] as a string in serde's formats |
 //!
 //! # Requirements
 //!
@@ -46,6 +47,7 @@ mod client;
 mod clock;
 mod driver;
 mod error;
+mod grant;
 mod holding;
 mod inspect;
 mod keeper;
@@ -63,12 +65,14 @@ pub use client::{Builder, Client, builder, connect};
 pub use clock::ManualClock;
 pub use error::{
     AcquireError, Busy, CloseError, ConnectError, ErrorKind, InspectError, InvalidInput, Lost,
-    RefusalCause, Refused, ReleaseError, RemainingError, RenewError, RunError, Unreachable,
+    RefusalCause, Refused, ReleaseError, RemainingError, RenewError, ResumeError, RunError,
+    Unreachable,
 };
+pub use grant::Grant;
 pub use inspect::{ForceReleased, Holder, Inspection, Remaining};
 pub use lease::{Lease, LossReason};
 pub use name::{MAX_METADATA_LEN, MAX_NAME_LEN, MAX_PREFIX_LEN, MAX_TTL, MIN_TTL};
-pub use options::{Acquire, TryAcquire};
+pub use options::{Acquire, Resume, TryAcquire};
 pub use token::Token;
 
 /// The examples of the README, so that they keep compiling.

@@ -8,8 +8,9 @@ use std::time::Duration;
 use tracing::Instrument;
 
 use crate::backoff::Backoff;
-use crate::driver::{Driver, Request};
-use crate::error::AcquireError;
+use crate::driver::{Driver, Request, ResumeTerms};
+use crate::error::{AcquireError, ResumeError};
+use crate::grant::Grant;
 use crate::lease::Lease;
 
 /// The setters that both builders have.
@@ -105,7 +106,8 @@ impl Acquire {
         self
     }
 
-    /// Does not wait for another holder: the answer is [`AcquireError::Busy`] at once.
+    /// Does not wait for another holder: the answer is then [`AcquireError::Busy`] at once. A
+    /// store that fails is asked again for the client's [`patience`](crate::Builder::patience).
     pub fn no_wait(self) -> Self {
         self.wait(Duration::ZERO)
     }
@@ -168,6 +170,57 @@ impl IntoFuture for TryAcquire {
         let span = tracing::debug_span!("try_acquire", name = &*request.name);
         let acquiring = async move { Ok(driver.acquire(request).await?.ok()) };
         Box::pin(acquiring.instrument(span))
+    }
+}
+
+/// A lease to be made of a [`Grant`]. Made by [`Client::resume`](crate::Client::resume); await
+/// it to get the [`Lease`], which has the grant's fence.
+///
+/// # Cancel safety
+///
+/// Dropping the future leaves the grant as good as before.
+#[derive(Debug)]
+#[must_use = "nothing is resumed until this is awaited"]
+pub struct Resume {
+    driver: Arc<Driver>,
+    grant: Grant,
+    terms: ResumeTerms,
+}
+
+impl Resume {
+    pub(crate) fn new(driver: Arc<Driver>, grant: Grant) -> Self {
+        let terms = ResumeTerms { ttl: grant.ttl, renewed: true, max_hold: None };
+        Self { driver, grant, terms }
+    }
+
+    /// How long the lease lasts without a renewal. Default: as it was.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.terms.ttl = ttl;
+        self
+    }
+
+    /// Does not renew the lease in the background. Default: renewed, also if it was not before.
+    pub fn fixed(mut self) -> Self {
+        self.terms.renewed = false;
+        self
+    }
+
+    /// Ends the lease this long after it was resumed. Default: no limit; that of the lease it
+    /// was is not carried over, since no clock is shared to count it on.
+    pub fn max_hold(mut self, most: Duration) -> Self {
+        self.terms.max_hold = Some(most);
+        self
+    }
+}
+
+impl IntoFuture for Resume {
+    type Output = Result<Lease, ResumeError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { driver, grant, terms } = self;
+        let span = tracing::debug_span!("resume", name = grant.name());
+        Box::pin(async move { driver.resume(&grant, terms).await }.instrument(span))
     }
 }
 

@@ -35,6 +35,12 @@ impl Token {
         &self.0
     }
 
+    /// A token as somebody else has printed it.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (token, rest) = split_value(text.as_bytes())?;
+        if rest.is_empty() { token.try_into().ok().map(Self) } else { None }
+    }
+
     fn encode(bytes: [u8; 16]) -> Self {
         let mut encoded = [0; Self::LEN];
         let mut bits = u128::from_be_bytes(bytes);

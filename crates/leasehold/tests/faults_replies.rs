@@ -92,7 +92,7 @@ async fn a_release_cut_at_any_byte_says_released() {
 #[tokio::test]
 async fn a_release_without_an_answer_before_the_end_is_unknown_and_not_lost() {
     let setting = Setting::new().await;
-    let lease = setting.client.acquire("order:7").ttl(500 * MS).fixed().await.unwrap();
+    let lease = setting.client.acquire("order:7").ttl(3 * SECOND).fixed().await.unwrap();
     setting.proxy.strike("order:7", Fault::LoseReply, usize::MAX);
     let error = lease.release().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
@@ -282,7 +282,7 @@ async fn closing_without_a_store_counts_what_is_left() {
     setting.proxy.refuse();
     let error = setting.client.close().await.unwrap_err();
     assert_eq!(error.unreleased(), 1, "{error}");
-    assert_eq!(lease.lost().await, LossReason::Released);
+    assert_eq!(lease.lost().await, LossReason::Closed);
     setting.proxy.heal();
     setting.becomes_free("order:7").await;
 }
@@ -353,8 +353,9 @@ async fn a_short_lease_survives_a_slow_network_from_its_first_renewal_on() {
 /// A claim that was stuck in a dead connection is carried out after the release.
 #[tokio::test]
 async fn a_claim_carried_out_after_the_release_is_given_back() {
-    let setting = Setting::with(leasehold::builder().command_timeout(200 * MS)).await;
-    setting.proxy.strike_once("order:7", Fault::DelayRequest(600 * MS));
+    let setting = Setting::with(leasehold::builder().command_timeout(500 * MS)).await;
+    setting.client.acquire("order:7").await.unwrap().release().await.unwrap();
+    setting.proxy.strike_once("order:7", Fault::DelayRequest(1_200 * MS));
     let lease = setting.client.acquire("order:7").ttl(LONG).await.unwrap();
     lease.release().await.unwrap();
     assert_eq!(setting.stored("order:7"), None);
@@ -375,7 +376,7 @@ async fn a_lost_lease_that_was_renewed_unheard_is_cleaned_up() {
     setting.proxy.strike("order:7", Fault::Hang, usize::MAX);
     // The user's own look at the clock is likely to come before the keeper's.
     while lease.is_held() {
-        tokio::task::yield_now().await;
+        tokio::time::sleep(MS).await;
     }
     let left: i64 = setting.server.run(&["PTTL", "order:7"]);
     assert!(left > 200, "renewed, and nobody heard of it: {left} ms");
@@ -392,7 +393,7 @@ async fn closing_counts_a_confirmed_release_as_done_although_it_looks_again() {
     let lease = setting.client.acquire("order:7").ttl(LONG).await.unwrap();
     setting.client.close().await.unwrap();
     assert_eq!(setting.stored("order:7"), None);
-    assert_eq!(lease.lost().await, LossReason::Released);
+    assert_eq!(lease.lost().await, LossReason::Closed);
 }
 
 /// A claim under way when the client is closed is waited for, and given back.
@@ -406,4 +407,18 @@ async fn closing_waits_for_claims_under_way() {
     setting.client.close().await.unwrap();
     assert_eq!(setting.stored("order:7"), None);
     assert_eq!(acquiring.await.unwrap().unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+/// A renewal that the server refused, or that was never sent, changes nothing.
+#[tokio::test]
+async fn a_renewal_that_was_certainly_not_carried_out_costs_no_validity() {
+    let setting = Setting::with(leasehold::builder().patience(Duration::ZERO)).await;
+    let lease = setting.client.acquire("order:7").ttl(LONG).await.unwrap();
+    setting.server.run::<()>(&["ACL", "SETUSER", "default", "-pexpire"]);
+    assert_eq!(lease.renew(SECOND).await.unwrap_err().kind(), ErrorKind::Refused);
+    assert!(lease.valid_for() > LONG / 2, "{lease:?}");
+    setting.server.run::<()>(&["ACL", "SETUSER", "default", "+pexpire"]);
+    lease.renew(2 * LONG).await.unwrap();
+    assert!(lease.valid_for() > LONG, "{lease:?}");
+    lease.release().await.unwrap();
 }

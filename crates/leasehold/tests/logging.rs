@@ -65,9 +65,10 @@ impl Subscriber for Log {
 async fn the_log_tells_what_happened_and_no_secrets() {
     let log = Log::default();
     tracing::subscriber::set_global_default(log.clone()).unwrap();
-    let server = ServerOptions::default().arguments(["--requirepass", "hunter2"]).start();
+    let server = ServerOptions::default().start();
+    server.run::<()>(&["ACL", "SETUSER", "clerk", "on", ">hunter2", "~*", "+@all"]);
     let proxy = FaultProxy::start(&server.address());
-    let url = proxy.url().replace("redis://", "redis://:hunter2@");
+    let url = proxy.url().replace("redis://", "redis://clerk:hunter2@");
     let locks = leasehold::connect(&url).await.unwrap();
     let mut tokens = Vec::new();
 
@@ -77,6 +78,10 @@ async fn the_log_tells_what_happened_and_no_secrets() {
     assert!(log.has(Level::DEBUG, &["acquired", "name=\"a\"", "fence="]), "{log:?}");
 
     let waiter = tokio::spawn(locks.acquire("a").into_future());
+    eventually("the waiter has been told that it is held", async || {
+        server.run::<String>(&["INFO", "commandstats"]).contains("cmdstat_persist")
+    })
+    .await;
     tokio::time::sleep(20 * MS).await;
     lease.release().await.unwrap();
     let lease = waiter.await.unwrap().unwrap();

@@ -6,9 +6,9 @@ use std::future::IntoFuture;
 
 use leasehold::{
     Acquire, AcquireError, Backoff, Builder, Busy, Client, CloseError, ConnectError, ErrorKind,
-    ForceReleased, Holder, InspectError, Inspection, InvalidInput, Lease, LossReason, Lost,
+    ForceReleased, Grant, Holder, InspectError, Inspection, InvalidInput, Lease, LossReason, Lost,
     ManualClock, RefusalCause, Refused, ReleaseError, Remaining, RemainingError, RenewError,
-    RunError, Token, TryAcquire, Unreachable,
+    Resume, ResumeError, RunError, Token, TryAcquire, Unreachable,
 };
 
 fn is_plain<T: Send + Sync + Unpin + Debug + 'static>() {}
@@ -23,12 +23,14 @@ fn everything_can_cross_threads() {
     is_plain::<Client>();
     is_plain::<ErrorKind>();
     is_plain::<ForceReleased>();
+    is_plain::<Grant>();
     is_plain::<Holder>();
     is_plain::<Inspection>();
     is_plain::<Lease>();
     is_plain::<LossReason>();
     is_plain::<ManualClock>();
     is_plain::<RefusalCause>();
+    is_plain::<Resume>();
     is_plain::<Remaining>();
     is_plain::<Token>();
     is_plain::<TryAcquire>();
@@ -47,6 +49,7 @@ fn errors_are_errors() {
     is_error::<ReleaseError>();
     is_error::<RemainingError>();
     is_error::<RenewError>();
+    is_error::<ResumeError>();
     is_error::<RunError<()>>();
     is_error::<Unreachable>();
 }
@@ -55,6 +58,7 @@ fn errors_are_errors() {
 fn builders_make_futures_that_own_what_they_need() {
     is_future::<Acquire>();
     is_future::<TryAcquire>();
+    is_future::<Resume>();
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ pub(crate) use chores::Chore;
 use chores::clean_up;
 use renewals::{Batch, Sent, renew};
 
-/// The client's handle; when the last one goes, the thread finishes its chores and ends.
+/// The client's handle; when it goes, the thread finishes its chores and ends.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     desk: Arc<Desk>,
@@ -48,6 +48,8 @@ struct Desk {
     /// A chore has its outcome, or a lease in hand is put back.
     work_done: Notify,
     next_id: AtomicU64,
+    /// When a failed renewal was last logged, in nanoseconds: once a second will do.
+    complained_at: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -88,6 +90,7 @@ impl Keeper {
             wake: Notify::new(),
             work_done: Notify::new(),
             next_id: AtomicU64::new(1),
+            complained_at: AtomicU64::new(0),
         });
         let driven = match &desk.clock {
             Clock::System => None,
@@ -140,7 +143,7 @@ impl Keeper {
         };
         for holding in held {
             holding.set_timer(None);
-            if let Some(chore) = holding.give_up(now) {
+            if let Some(chore) = holding.close(now) {
                 desk.add_chore(chore);
             }
         }
@@ -173,7 +176,7 @@ impl Desk {
         }
         drop(state);
         // It was being looked at while the client was closed.
-        if let Some(chore) = holding.give_up(self.clock.now()) {
+        if let Some(chore) = holding.close(self.clock.now()) {
             self.add_chore(chore);
         }
     }
@@ -216,6 +219,16 @@ impl Desk {
         } else if at < state.next_look {
             self.wake.notify_one();
         }
+    }
+
+    /// Whether it is time to log a failed renewal again.
+    fn may_complain(&self, now: Moment) -> bool {
+        let last = self.complained_at.load(Ordering::Relaxed);
+        let may = last == 0 || now.since(Moment::from_nanos(last)) >= LONGEST_SLEEP;
+        if may {
+            self.complained_at.store(now.as_nanos(), Ordering::Relaxed);
+        }
+        may
     }
 
     async fn all_done(&self) {

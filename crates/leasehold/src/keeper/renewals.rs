@@ -6,7 +6,6 @@ use super::Desk;
 use crate::clock::Moment;
 use crate::error::StoreError;
 use crate::holding::{Holding, Renewed};
-use crate::lease::LossReason;
 use crate::proto::tenure::Ticket;
 use crate::store::{Call, Kept, Record, Renewal, Store};
 
@@ -29,7 +28,7 @@ pub(super) struct Sent {
 impl Drop for Sent {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            self.holding.handle_failed(ticket, self.desk.clock.now());
+            self.holding.handle_failed(ticket, self.desk.clock.now(), true);
             self.desk.reschedule(&self.holding);
         }
     }
@@ -78,7 +77,15 @@ pub(super) async fn renew(desk: Arc<Desk>, mut batch: Batch) {
     let kept = match outcome {
         Some(Ok(kept)) => kept,
         Some(Err(error)) => {
-            tracing::warn!(leases, %error, "renewal failed, will try again");
+            if desk.may_complain(now) {
+                tracing::warn!(leases, %error, "renewal failed, will try again");
+            }
+            for sent in &mut batch.renewals {
+                if let Some(ticket) = sent.ticket.take() {
+                    sent.holding.handle_failed(ticket, now, error.is_maybe_applied());
+                    desk.reschedule(&sent.holding);
+                }
+            }
             if matches!(error, StoreError::Refused(_)) && batch.renewals[0].is_record {
                 // Better to keep a lease than to tell of it: the next try is without facts.
                 batch.renewals.iter().for_each(|sent| sent.holding.put_off_record());
@@ -87,7 +94,9 @@ pub(super) async fn renew(desk: Arc<Desk>, mut batch: Batch) {
         }
         None => {
             desk.store.suspect(batch.sent_at);
-            tracing::warn!(leases, "renewal got no answer within {patience:?}, will try again");
+            if desk.may_complain(now) {
+                tracing::warn!(leases, "renewal got no answer within {patience:?}, will try again");
+            }
             return;
         }
     };
@@ -100,8 +109,7 @@ pub(super) async fn renew(desk: Arc<Desk>, mut batch: Batch) {
                     desk.add_chore(holding.remains(now));
                 }
             }
-            Kept::Gone => holding.handle_gone(ticket, now, LossReason::Released),
-            Kept::Taken => holding.handle_gone(ticket, now, LossReason::Taken),
+            kept => holding.handle_gone(ticket, now, kept.loss()),
         }
         desk.reschedule(holding);
     }

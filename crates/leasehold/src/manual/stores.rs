@@ -256,6 +256,7 @@
 //! | bsm/redislock (Go) | as given | 22-character token, metadata | a holder, with metadata |
 //! | go-zero RedisLock (Go) | as given | 16 characters | a holder |
 //! | redis_lock (Go) | `REDIS_LOCK_PREFIX_` and the name | process and goroutine | a holder |
+//! | redsync (Go) | as given | 24 characters | a holder; the padding may look like metadata |
 //! | redis-py, node-redlock | as given | random | a holder |
 //! | Redisson (Java) | as given, a hash | | refused: [`ForeignKey`] |
 //!

@@ -51,9 +51,52 @@ pub(crate) struct Contest {
     started: Moment,
     give_up_at: Moment,
     tries: u32,
-    failures: u32,
-    failing_since: Option<Moment>,
+    patience: Patience,
     next: Step,
+}
+
+/// For how long a store that fails is asked again, and how often.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    longest: Duration,
+    failures: u32,
+    since: Option<Moment>,
+}
+
+impl Patience {
+    pub(crate) fn new(longest: Duration) -> Self {
+        Self { longest, failures: 0, since: None }
+    }
+
+    fn is_tried(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// The store has answered.
+    fn handle_answer(&mut self) {
+        *self = Self::new(self.longest);
+    }
+
+    /// The store has failed. When to ask again; `None` once it has failed for too long, or if
+    /// that would be after `limit`.
+    pub(crate) fn handle_failed(
+        &mut self,
+        now: Moment,
+        limit: Moment,
+        chance: f64,
+    ) -> Option<Moment> {
+        self.failures = self.failures.saturating_add(1);
+        let since = *self.since.get_or_insert(now);
+        // At once after the first failure: a connection that broke while it was idle is found
+        // out only by using it. Then with pauses: the store may be back in a moment, and must
+        // not be stormed when it is.
+        let pause = match self.failures {
+            1 => Duration::ZERO,
+            more => RETRY_PACE.pause_after(more - 1, chance).unwrap_or_default(),
+        };
+        let again = now + pause;
+        (again < limit.min(since + self.longest)).then_some(again)
+    }
 }
 
 impl Contest {
@@ -67,8 +110,7 @@ impl Contest {
             started: now,
             give_up_at: limit.map_or(Moment::NEVER, |limit| now + limit),
             tries: 0,
-            failures: 0,
-            failing_since: None,
+            patience: Patience::new(terms.patience),
             next: Step::Claim,
         }
     }
@@ -85,14 +127,17 @@ impl Contest {
     /// of a store that is merely far away; so it gets the time a command may take.
     pub(crate) fn claim_deadline(&self, sent_at: Moment, command_timeout: Duration) -> Moment {
         let longest = sent_at + command_timeout;
-        let answered = self.tries > 0 && self.failing_since.is_none();
-        if answered && self.give_up_at > sent_at { longest.min(self.give_up_at) } else { longest }
+        if self.is_answered() && self.give_up_at > sent_at {
+            longest.min(self.give_up_at)
+        } else {
+            longest
+        }
     }
 
     /// The claim's deadline has passed. At the end of the wait the last answer stands;
     /// otherwise the store has failed to answer.
     pub(crate) fn handle_unanswered(&mut self, now: Moment, chance: f64) {
-        if self.tries > 0 && self.failing_since.is_none() && now >= self.give_up_at {
+        if self.is_answered() && now >= self.give_up_at {
             self.next = Step::Busy;
         } else {
             self.handle_failed(now, chance);
@@ -102,8 +147,7 @@ impl Contest {
     /// Another one holds it. `chance` in `0.0..1.0` is the randomness.
     pub(crate) fn handle_held(&mut self, now: Moment, free: Free, chance: f64) {
         self.tries = self.tries.saturating_add(1);
-        self.failures = 0;
-        self.failing_since = None;
+        self.patience.handle_answer();
         let endless = free == Free::Never
             && self.give_up_at == Moment::NEVER
             && !self.terms.backoff.limits_tries();
@@ -124,15 +168,18 @@ impl Contest {
 
     /// The claim got no answer, or the store cannot serve for now.
     pub(crate) fn handle_failed(&mut self, now: Moment, chance: f64) {
-        self.failures = self.failures.saturating_add(1);
-        let since = *self.failing_since.get_or_insert(now);
         // Not waiting for a holder does not mean not waiting for a server that restarts.
         let waits = self.give_up_at > self.started;
-        let deadline = since + self.terms.patience;
-        let deadline = if waits { deadline.min(self.give_up_at) } else { deadline };
-        let pause = retry_pause(self.failures, chance);
-        self.next =
-            if now + pause < deadline { Step::Sleep(now + pause) } else { Step::Unreachable };
+        let limit = if waits { self.give_up_at } else { Moment::NEVER };
+        self.next = match self.patience.handle_failed(now, limit, chance) {
+            Some(again) => Step::Sleep(again),
+            None => Step::Unreachable,
+        };
+    }
+
+    /// Whether the last claim had an answer.
+    fn is_answered(&self) -> bool {
+        self.tries > 0 && !self.patience.is_tried()
     }
 
     pub(crate) fn tries(&self) -> u32 {
@@ -146,17 +193,8 @@ impl Contest {
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// How soon to ask a failing store again after so many failures. At once after the first: a
-/// connection that broke while it was idle is found out only by using it. Then with pauses: it
-/// may be back in a moment, and must not be stormed when it is.
-pub(crate) fn retry_pause(failures: u32, chance: f64) -> Duration {
-    const PACE: Backoff =
-        Backoff::exponential(Duration::from_millis(20), Duration::from_millis(200));
-    match failures {
-        0 | 1 => Duration::ZERO,
-        more => PACE.pause_after(more - 1, chance).unwrap_or_default(),
-    }
-}
+const RETRY_PACE: Backoff =
+    Backoff::exponential(Duration::from_millis(20), Duration::from_millis(200));
 
 #[cfg(test)]
 mod tests {

@@ -49,6 +49,24 @@ pub(crate) struct Ticket {
     sent_at: Moment,
     ttl: Duration,
     by: By,
+    /// Its number, and what was certain before it was sent.
+    turn: u32,
+    before: Certain,
+}
+
+/// How long a lease is certainly ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Certain {
+    until: Moment,
+    /// Whether that is as far as the end that `max_hold` sets allows.
+    at_the_most: bool,
+}
+
+/// A renewal that got no answer, and may yet be carried out and cut the lease to its TTL.
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    ttl: Duration,
+    until: Moment,
 }
 
 /// Who sends a renewal.
@@ -67,18 +85,20 @@ pub(crate) struct Tenure {
     granted_at: Moment,
     /// The end that `max_hold` sets, which no renewal goes beyond.
     hold_until: Moment,
-    /// Whether validity reaches as far as that end allows.
-    at_the_most: bool,
-    valid_until: Moment,
+    certain: Certain,
+    /// When the next renewal was planned, and when it is due after failures.
+    planned_at: Moment,
     renew_at: Moment,
+    /// How many renewals have been sent, and how many of them are under way.
+    turns: u32,
     in_flight: u32,
     /// Whether the keeper has one under way. One by hand does not stop it: that one may hang
     /// together with the user's runtime.
     keeper_in_flight: bool,
     /// The shortest TTL among the renewals under way: which of them comes last is not known.
     shortest_in_flight: Duration,
-    /// The shortest TTL among those that got no answer: they may come yet.
-    shortest_unknown: Duration,
+    /// About those that got no answer.
+    doubt: Option<Doubt>,
     renewals_until_record: u32,
     recorded: bool,
     end: Option<End>,
@@ -98,13 +118,17 @@ impl Tenure {
             renewed,
             granted_at: sent_at,
             hold_until,
-            at_the_most: reaches(sent_at, ttl, hold_until),
-            valid_until: term::valid_until(sent_at, ttl),
+            certain: Certain {
+                until: term::valid_until(sent_at, ttl),
+                at_the_most: reaches(sent_at, ttl, hold_until),
+            },
+            planned_at: term::renew_at(sent_at, ttl),
             renew_at: term::renew_at(sent_at, ttl),
+            turns: 0,
             in_flight: 0,
             keeper_in_flight: false,
             shortest_in_flight: Duration::MAX,
-            shortest_unknown: Duration::MAX,
+            doubt: None,
             renewals_until_record: 0,
             recorded: false,
             end: None,
@@ -112,24 +136,24 @@ impl Tenure {
     }
 
     pub(crate) fn is_held(&self, now: Moment) -> bool {
-        self.end.is_none() && now < self.valid_until
+        self.end.is_none() && now < self.certain.until
     }
 
     pub(crate) fn valid_for(&self, now: Moment) -> Duration {
-        if self.end.is_some() { Duration::ZERO } else { self.valid_until.since(now) }
+        if self.end.is_some() { Duration::ZERO } else { self.certain.until.since(now) }
     }
 
     pub(crate) fn valid_until(&self) -> Moment {
-        self.valid_until
+        self.certain.until
     }
 
-    pub(crate) fn poll_end(&self) -> Option<End> {
+    pub(crate) fn end(&self) -> Option<End> {
         self.end
     }
 
     /// Whether a renewal may be carried out after all that the holder has done.
     pub(crate) fn has_unanswered_renewals(&self) -> bool {
-        self.in_flight > 0 || self.shortest_unknown < Duration::MAX
+        self.in_flight > 0 || self.doubt.is_some()
     }
 
     pub(crate) fn ttl(&self) -> Duration {
@@ -146,14 +170,17 @@ impl Tenure {
     }
 
     /// Why the lease is not held, if it is not; the first reason found stays the reason.
-    pub(crate) fn poll_lost(&mut self, now: Moment) -> Option<LossReason> {
+    pub(crate) fn notice_loss(&mut self, now: Moment) -> Option<LossReason> {
         match self.end {
             Some(End::Lost(reason)) => Some(reason),
             Some(End::Released) => Some(LossReason::Released),
-            None if now < self.valid_until => None,
+            None if now < self.certain.until => None,
             None => {
-                let reason =
-                    if self.at_the_most { LossReason::MaxHold } else { LossReason::Expired };
+                let reason = if self.certain.at_the_most {
+                    LossReason::MaxHold
+                } else {
+                    LossReason::Expired
+                };
                 self.end = Some(End::Lost(reason));
                 Some(reason)
             }
@@ -164,8 +191,8 @@ impl Tenure {
     pub(crate) fn poll_timeout(&self) -> Option<Moment> {
         match self.end {
             Some(_) => None,
-            None if self.wants_renewal() => Some(self.renew_at.min(self.valid_until)),
-            None => Some(self.valid_until),
+            None if self.wants_renewal() => Some(self.renew_at.min(self.certain.until)),
+            None => Some(self.certain.until),
         }
     }
 
@@ -173,16 +200,12 @@ impl Tenure {
         if self.end.is_some() {
             return Action::Idle;
         }
-        if let Some(reason) = self.poll_lost(now) {
+        if let Some(reason) = self.notice_loss(now) {
             return Action::Lost(reason);
         }
         if self.wants_renewal() && self.renew_at <= now + MOST_EARLY.min(self.ttl / 30) {
             let ttl = self.longest_renewal(now, self.ttl);
-            if term::valid_until(now, ttl) > self.valid_until {
-                return Action::Renew { ttl, record: self.renewals_until_record == 0 };
-            }
-            // The end that `max_hold` sets is reached already: let the lease run out.
-            self.renewed = false;
+            return Action::Renew { ttl, record: self.renewals_until_record == 0 };
         }
         Action::Idle
     }
@@ -196,16 +219,24 @@ impl Tenure {
             self.recorded |= record;
         }
         self.shortest_in_flight = self.shortest_in_flight.min(ttl);
+        self.turns = self.turns.wrapping_add(1);
+        let ticket = Ticket { sent_at: now, ttl, by, turn: self.turns, before: self.certain };
         // It may be carried out at any time from now on, and may shorten the lease.
-        self.valid_until = self.valid_until.min(term::valid_until(now, ttl));
-        Ticket { sent_at: now, ttl, by }
+        let until = term::valid_until(now, ttl);
+        if until < self.certain.until {
+            self.certain = Certain { until, at_the_most: false };
+        }
+        ticket
     }
 
-    /// The store has renewed. Returns whether that was late: planned is a renewal with two
-    /// thirds of the TTL left, and less than one third was.
+    /// The store has renewed. Returns whether the keeper was late with it: past half of the
+    /// time between the moment it had planned and the end.
     pub(crate) fn handle_renewed(&mut self, ticket: Ticket, now: Moment) -> bool {
-        let late = self.valid_until.since(now) < self.ttl / 3;
-        let certain = ticket.ttl.min(self.shortest_in_flight).min(self.shortest_unknown);
+        let spare = self.certain.until.since(self.planned_at);
+        let late = ticket.by != By::Hand && now > self.planned_at + spare / 2;
+        self.doubt = self.doubt.filter(|doubt| ticket.sent_at < doubt.until);
+        let doubted = self.doubt.map_or(Duration::MAX, |doubt| doubt.ttl);
+        let ttl = ticket.ttl.min(self.shortest_in_flight).min(doubted);
         self.settle(&ticket);
         match ticket.by {
             By::Keeper { record: true } => self.put_off_record(),
@@ -217,9 +248,12 @@ impl Tenure {
         // A reply after the end changes nothing: the loss is (or will be) announced, and a
         // lease does not come back.
         if self.is_held(now) {
-            self.valid_until = self.valid_until.max(term::valid_until(ticket.sent_at, certain));
-            self.renew_at = term::renew_at(ticket.sent_at, certain);
-            self.at_the_most = reaches(ticket.sent_at, certain, self.hold_until);
+            self.certain = Certain {
+                until: self.certain.until.max(term::valid_until(ticket.sent_at, ttl)),
+                at_the_most: reaches(ticket.sent_at, ttl, self.hold_until),
+            };
+            self.planned_at = term::renew_at(ticket.sent_at, ttl);
+            self.renew_at = self.planned_at;
         }
         late
     }
@@ -264,7 +298,7 @@ impl Tenure {
             return None;
         }
         // Past the end it ran out, whoever has it since.
-        let reason = if now < self.valid_until { reason } else { LossReason::Expired };
+        let reason = if now < self.certain.until { reason } else { LossReason::Expired };
         self.end = Some(End::Lost(reason));
         Some(reason)
     }
@@ -272,16 +306,38 @@ impl Tenure {
     /// The renewal got no answer: it may have been carried out, or be carried out yet.
     pub(crate) fn handle_failed(&mut self, ticket: Ticket, now: Moment) {
         self.settle(&ticket);
-        self.shortest_unknown = self.shortest_unknown.min(ticket.ttl);
+        let until = ticket.sent_at + DOUBT;
+        let doubt = self.doubt.get_or_insert(Doubt { ttl: ticket.ttl, until });
+        *doubt = Doubt { ttl: doubt.ttl.min(ticket.ttl), until: doubt.until.max(until) };
         // If it shortened the lease, the next one is due sooner than was planned.
-        let planned = self.renew_at.min(term::renew_at(ticket.sent_at, ticket.ttl));
-        let pause = (self.ttl.min(ticket.ttl) / 20).clamp(SHORTEST_RETRY, LONGEST_RETRY);
-        self.renew_at = planned.max(now + pause);
+        self.renew_at = self.renew_at.min(term::renew_at(ticket.sent_at, ticket.ttl));
+        self.try_again(now, self.ttl.min(ticket.ttl));
+    }
+
+    /// The renewal was certainly not carried out: all is as before, unless others are under way.
+    pub(crate) fn handle_not_applied(&mut self, ticket: Ticket, now: Moment) {
+        self.settle(&ticket);
+        if self.turns == ticket.turn && self.in_flight == 0 {
+            self.certain = ticket.before;
+        }
+        self.try_again(now, self.ttl.min(ticket.ttl));
+    }
+
+    fn try_again(&mut self, now: Moment, ttl: Duration) {
+        let pause = (ttl / 20).clamp(SHORTEST_RETRY, LONGEST_RETRY);
+        self.renew_at = self.renew_at.max(now + pause);
+    }
+
+    /// The client is closed, and gives it back in the holder's place. `Err` if it was lost.
+    pub(crate) fn begin_close(&mut self, now: Moment) -> Result<(), LossReason> {
+        self.begin_release(now)?;
+        self.end = Some(End::Lost(LossReason::Closed));
+        Ok(())
     }
 
     /// The holder gives it back; from here on no renewal is sent. `Err` if it was lost.
     pub(crate) fn begin_release(&mut self, now: Moment) -> Result<(), LossReason> {
-        match self.poll_lost(now) {
+        match self.notice_loss(now) {
             Some(reason) => Err(reason),
             None => {
                 self.end = Some(End::Released);
@@ -291,7 +347,7 @@ impl Tenure {
     }
 
     fn wants_renewal(&self) -> bool {
-        self.renewed && !self.keeper_in_flight
+        self.renewed && !self.keeper_in_flight && !self.certain.at_the_most
     }
 
     /// One renewal is no longer under way. With none left, their order matters no more.
@@ -312,6 +368,10 @@ fn reaches(sent_at: Moment, ttl: Duration, end: Moment) -> bool {
 /// How much earlier than planned a renewal may be sent to share a call with others; shorter
 /// leases allow less.
 pub(crate) const MOST_EARLY: Duration = Duration::from_millis(10);
+
+/// How long a renewal that got no answer may still be on its way. A server that answers later
+/// ones has read what had reached it; what has not is given up by the network long before.
+const DOUBT: Duration = Duration::from_secs(60);
 
 const SHORTEST_RETRY: Duration = Duration::from_millis(5);
 const LONGEST_RETRY: Duration = Duration::from_millis(500);
@@ -428,7 +488,7 @@ mod tests {
     #[test]
     fn running_out_before_the_longest_hold_is_over_is_not_blamed_on_it() {
         let mut tenure = Tenure::new(START, TTL, true, Some(1_000 * S));
-        assert_eq!(tenure.poll_lost(START + TTL), Some(LossReason::Expired));
+        assert_eq!(tenure.notice_loss(START + TTL), Some(LossReason::Expired));
     }
 
     #[test]
@@ -486,6 +546,63 @@ mod tests {
     }
 
     #[test]
+    fn doubt_about_a_renewal_does_not_last_for_ever() {
+        let mut tenure = Tenure::new(START, 5 * S, true, None);
+        let short = tenure.begin_renewal(START + S, 5 * S, KEEPER);
+        tenure.handle_failed(short, START + 2 * S);
+        let mut now = START + 2 * S;
+        while now < START + S + DOUBT {
+            let ticket = tenure.begin_renewal(now, 90 * S, By::Hand);
+            tenure.handle_renewed(ticket, now);
+            assert_eq!(tenure.valid_until(), term::valid_until(now, 5 * S));
+            now = now + S;
+        }
+        let ticket = tenure.begin_renewal(now, 90 * S, By::Hand);
+        tenure.handle_renewed(ticket, now);
+        assert_eq!(tenure.valid_until(), term::valid_until(now, 90 * S));
+    }
+
+    #[test]
+    fn a_renewal_that_was_refused_changes_nothing() {
+        let mut tenure = renewed();
+        let until = tenure.valid_until();
+        let ticket = tenure.begin_renewal(START + S, S, By::Hand);
+        assert!(tenure.valid_until() < until);
+        tenure.handle_not_applied(ticket, START + S);
+        assert_eq!(tenure.valid_until(), until);
+        assert_eq!(tenure.poll_timeout(), Some(START + TTL / 3));
+        let ticket = tenure.begin_renewal(START + 2 * S, 2 * TTL, By::Hand);
+        tenure.handle_renewed(ticket, START + 2 * S);
+        assert_eq!(tenure.valid_until(), term::valid_until(START + 2 * S, 2 * TTL));
+    }
+
+    /// Between the refused one and now another was sent, which may have shortened the lease.
+    #[test]
+    fn a_refused_renewal_does_not_bring_back_what_another_took() {
+        let mut tenure = renewed();
+        let refused = tenure.begin_renewal(START + S, 2 * S, By::Hand);
+        let short = tenure.begin_renewal(START + S, S, By::Hand);
+        tenure.handle_renewed(short, START + S);
+        tenure.handle_not_applied(refused, START + S);
+        assert_eq!(tenure.valid_until(), term::valid_until(START + S, S));
+    }
+
+    #[test]
+    fn healthy_renewals_are_not_late() {
+        let mut tenure = Tenure::new(START, TTL, true, Some(100 * S));
+        while let Some(at) = tenure.poll_timeout() {
+            if let Action::Renew { ttl, record } = tenure.poll_action(at) {
+                let ticket = tenure.begin_renewal(at, ttl, By::Keeper { record });
+                assert!(!tenure.handle_renewed(ticket, at + S / 10), "at {at:?}");
+            }
+        }
+        let mut tenure = Tenure::new(START, 5 * S, true, None);
+        let ticket = tenure.begin_renewal(START + S, 60 * S, By::Hand);
+        tenure.adopt_ttl(60 * S);
+        assert!(!tenure.handle_renewed(ticket, START + 4 * S), "by hand is never late");
+    }
+
+    #[test]
     fn answered_renewals_leave_no_limit_behind() {
         let mut tenure = Tenure::new(START, 5 * S, true, None);
         let short = tenure.begin_renewal(START + S, 5 * S, KEEPER);
@@ -519,7 +636,7 @@ mod tests {
         let now = START + 11 * S;
         assert_eq!(tenure.handle_gone(ticket, now, LossReason::Taken), Some(LossReason::Taken));
         assert_eq!(tenure.handle_gone(other, now, LossReason::Released), None);
-        assert_eq!(tenure.poll_lost(now), Some(LossReason::Taken));
+        assert_eq!(tenure.notice_loss(now), Some(LossReason::Taken));
         assert!(!tenure.is_held(now));
     }
 

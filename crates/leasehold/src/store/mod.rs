@@ -1,8 +1,7 @@
 //! The contract between the protocol and whatever keeps the locks.
 //!
-//! A store answers single requests. It keeps no connection between two requests that
-//! matters, retries nothing that may have been carried out, and reads no clock of ours:
-//! deadlines, retries and renewals belong to the driver and the keeper.
+//! A store answers single requests. It retries nothing that may have been carried out and has
+//! no deadlines: those, retries and renewals belong to the driver and the keeper.
 //!
 //! What every store promises:
 //!
@@ -24,6 +23,7 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::error::StoreError;
 use crate::inspect::{Holder, Inspection};
+use crate::lease::LossReason;
 use crate::name::Key;
 use crate::token::Token;
 
@@ -128,4 +128,11 @@ pub(crate) enum Kept {
     Gone,
     /// Somebody else has it.
     Taken,
+}
+
+impl Kept {
+    /// What this means for a lease that was thought to be ours.
+    pub(crate) fn loss(self) -> LossReason {
+        if self == Self::Taken { LossReason::Taken } else { LossReason::Released }
+    }
 }

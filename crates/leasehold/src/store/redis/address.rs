@@ -7,7 +7,7 @@ use ::redis::{Client, ConnectionInfo, IntoConnectionInfo, RedisError};
 
 use crate::error::InvalidInput;
 
-/// Whether this URL scheme is one of ours; `None` if it is not.
+/// Whether this URL scheme is one of ours.
 pub(crate) fn is_redis_scheme(scheme: &str) -> bool {
     matches!(scheme, "redis" | "rediss" | "redis+unix" | "valkey" | "valkeys" | "valkey+unix")
 }
@@ -80,7 +80,10 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(600);
 /// The parser's own words name what is wrong and never quote the URL.
 fn unreadable(error: &RedisError) -> InvalidInput {
     let text = error.to_string();
-    let what = text.split(" - ").next().unwrap_or_default();
+    let what = match text.split(" - ").next().unwrap_or_default() {
+        "Redis URL did not parse" => "its host or port makes no sense",
+        what => what,
+    };
     InvalidInput::Url { what: what.trim().into() }
 }
 

@@ -33,7 +33,6 @@ pub(crate) trait Link: Send + Sync + fmt::Debug {
 ///
 /// A connection is driven by the runtime it was made on: another runtime could not rely on
 /// that one being polled, or outliving it. The keeper's runtime gets its own in the same way.
-#[derive(Clone)]
 pub(crate) struct OwnConnections {
     shared: Arc<Shared>,
 }
@@ -294,7 +293,6 @@ impl Drop for Watch {
 }
 
 /// A connection that the user made, shared by all requests.
-#[derive(Clone)]
 pub(crate) struct GivenConnection<C> {
     connection: C,
 }
@@ -326,7 +324,6 @@ impl<C> fmt::Debug for GivenConnection<C> {
 }
 
 /// The user's way to get a connection, such as a pool: asked for each request.
-#[derive(Clone)]
 pub(crate) struct Factory<F> {
     make: Arc<F>,
 }

@@ -93,10 +93,14 @@ fn from_transport(failed: LinkError) -> StoreError {
             return StoreError::Refused(Refused::new(RefusalCause::Tls, detail));
         }
         if matches!(error.kind(), ErrorKind::Parse | ErrorKind::InvalidClientConfig) {
+            let detail = format!("{address} does not speak the Redis protocol");
             return StoreError::Refused(Refused::new(RefusalCause::WrongServer, detail));
         }
     }
     let advice = match stage {
+        Stage::NoRuntime | Stage::Connecting if address.ends_with("by TLS") => {
+            "check that the server runs, and that it speaks TLS on this port"
+        }
         Stage::NoRuntime | Stage::Connecting => "check that the server runs, and its address",
         Stage::Sent => "check the server and the network, then try again",
         Stage::SentOnMortal => {
