@@ -10,10 +10,21 @@
 
 use std::error::Error;
 use std::io::{Read, stdin};
+use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match hold().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hold: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn hold() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let mut next = |what| arguments.next().ok_or(format!("missing: {what} (URL NAME TTL_MS)"));
     let (url, name, ttl) = (next("URL")?, next("NAME")?, next("TTL_MS")?.parse()?);

@@ -235,7 +235,7 @@
 //! | a `RetryStrategy` of your own, `NextBackoff` | [a loop] around `try_acquire` |
 //! | `Options.Metadata` | [`.metadata(…)`], bytes |
 //! | `Options.Token` | not here: every acquisition has a fresh one |
-//! | the same, to obtain it again | **not yet** |
+//! | the same, to obtain it again elsewhere | [`Lease::detach`] and [`Client::resume`] |
 //! | a deadline in `ctx` | [`.wait(…)`] |
 //! | no deadline in `ctx`: the TTL limits the wait | `.wait(ttl)` |
 //! | cancelling `ctx` | dropping the future |
@@ -324,6 +324,8 @@
 //! [`Backoff::fixed(d)`]: crate::Backoff::fixed
 //! [`Backoff::fixed(…)`]: crate::Backoff::fixed
 //! [`Backoff::none()`]: crate::Backoff::none
+//! [`Client::resume`]: crate::Client::resume
+//! [`Lease::detach`]: crate::Lease::detach
 //! [`Lease::is_held`]: crate::Lease::is_held
 //! [`Lease::lost`]: crate::Lease::lost
 //! [`Lease::metadata`]: crate::Lease::metadata

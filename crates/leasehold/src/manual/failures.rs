@@ -73,13 +73,14 @@
 //! | --- | --- | --- |
 //! | `Expired` | no renewal came through in time, or a fixed lease is over | what froze it |
 //! | `Taken` | a renewal found another holder | who deleted ours, and when |
-//! | `Released` | a renewal found nothing, or the client was closed | the same |
+//! | `Released` | a renewal found nothing | the same |
+//! | `Closed` | the client was [closed](crate::Client::close) | nothing: you did it |
 //! | `MaxHold` | it was held for as long as [`max_hold`] allows | why the work took so long |
 //!
 //! Whatever the reason: stop what the lease protected, acquire again, and look at the data
 //! before going on.
 //!
-//! `Taken` and `Released` without a [`close`] mean that the store let go early: an operator
+//! `Taken` and `Released` mean that the store let go early: an operator
 //! broke the lease, a client deleted the key, the server lost its data, evicted the key, or had
 //! its clock stepped forward. If `Expired` is frequent, choose a longer TTL.
 //!
@@ -128,7 +129,7 @@
 //! | --- | --- | --- |
 //! | released | `Ok(())` | |
 //! | it had been lost | [`ReleaseError::Lost`], with the reason | check what ran since |
-//! | the client was closed before | `ReleaseError::Lost`, as `Released` | nothing |
+//! | the client was closed before | `ReleaseError::Lost`, as `Closed` | nothing |
 //! | no answer | [`ReleaseError::Unreachable`] | nothing |
 //! | the store says no | [`ReleaseError::Refused`] | see [the causes](#refusals) |
 //! | an answer, but too late to tell | `Unreachable`, [`is_maybe_applied`] | see below |
@@ -143,6 +144,21 @@
 //! - A dropped lease is released in the background. If the process ends right after the drop,
 //!   that may not have been sent, and the lock is free after its TTL. So `release` it, or
 //!   [`close`] the client, before you leave `main`.
+//!
+//! # Handing on
+//!
+//! [`detach`](crate::Lease::detach) makes a [`Grant`](crate::Grant) of a lease, and
+//! [`resume`](crate::Client::resume) a lease of a grant, in any process that reaches the store.
+//!
+//! | situation | you see | do |
+//! | --- | --- | --- |
+//! | it was lost before `detach` | [`Lost`](crate::Lost) | as above |
+//! | the text is no grant | `InvalidInput::Grant` from `parse` | hand it on whole |
+//! | it ran out, or was released, before `resume` | [`ResumeError::Lost`], `Released` | acquire |
+//! | somebody else has it by now | [`ResumeError::Lost`], `Taken` | acquire |
+//! | no answer | [`ResumeError::Unreachable`] | again: the grant is as good as before |
+//! | the process with the grant dies | nothing | nothing: it runs out after its TTL |
+//! | it is resumed twice | two leases that do not exclude each other | do not |
 //!
 //! # Looking, breaking, closing
 //!
@@ -163,7 +179,7 @@
 //! # Refusals
 //!
 //! [`Refused::cause`](crate::Refused::cause) says what it is about. The message has the
-//! server's own words and the next step.
+//! server's own words, where it has said any, and the next step.
 //!
 //! | [`RefusalCause`] | the server's word | look at |
 //! | --- | --- | --- |
@@ -203,6 +219,7 @@
 //! | `MetadataTooLong` | up to 4,096 bytes |
 //! | `Backoff` | pauses of 1 ms or more, bounds in order, one try or more |
 //! | `Timeout` | `connect_timeout` and `command_timeout` above zero |
+//! | `Grant` | what a grant prints, whole |
 //! | `Url`, `UnknownScheme` | one of the [forms](super::stores#redis-and-valkey-by-url) |
 //! | `FeatureMissing` | the crate feature `redis`, or `tls` |
 //! | `Closed` | a client that is not closed |
@@ -226,19 +243,22 @@
 //! | info | acquired after a wait | `name`, `fence`, `waited`, `tries` |
 //! | debug | acquired | `name`, `fence` |
 //! | debug | released | `name`, `fence` |
+//! | debug | detached | `name`, `fence` |
+//! | debug | resumed | `name`, `fence` |
 //! | debug | claim failed | `name`, `error` |
 //!
 //! - `lease lost` comes once for each loss, whatever finds it out; only a release that finds the
 //!   key gone or taken tells it to its caller alone.
-//! - `renewed late`: less than a third of the TTL was left.
-//! - `leases` is how many were in that call.
+//! - `renewed late`: more than half of the time between the planned renewal and the end had gone.
+//! - `renewal failed` and `renewal got no answer` come once a second at most, for all leases of
+//!   a client. `leases` is how many were in that call.
 //! - `the store keeps a lease for longer than asked: was its clock set back?` comes from
 //!   [`remaining`].
 //! - `acquired after a wait`: somebody else had it at first.
 //! - `released` is for `release` and `run`. Background releases are silent.
 //! - `claim failed`: one claim got no answer, and is repeated.
 //!
-//! The spans `acquire` and `try_acquire`, at debug level with the field `name`, are around each
+//! The spans `acquire`, `try_acquire` and `resume`, at debug level with the field `name`, are around each
 //! acquisition.
 //!
 //! To be woken at night by: `lease lost`. To look at in the morning: `renewed late`.
@@ -263,6 +283,8 @@
 //! [`RefusalCause`]: crate::RefusalCause
 //! [`ReleaseError::Lost`]: crate::ReleaseError::Lost
 //! [`ReleaseError::Refused`]: crate::ReleaseError::Refused
+//! [`ResumeError::Lost`]: crate::ResumeError::Lost
+//! [`ResumeError::Unreachable`]: crate::ResumeError::Unreachable
 //! [`ReleaseError::Unreachable`]: crate::ReleaseError::Unreachable
 //! [`Remaining::Forever`]: crate::Remaining::Forever
 //! [`RemainingError::Refused`]: crate::RemainingError::Refused

@@ -69,8 +69,8 @@
 //! - **To a renewal.** It does not bring back a lease that has ended. What the store keeps for
 //!   nobody is released in the background.
 //! - **None at all.** What was sent may still be carried out. A claim is repeated with the same
-//!   token, so it is recognised as ours. A renewal without an answer limits how long later
-//!   ones are trusted, since it may yet overtake them.
+//!   token, so it is recognised as ours. A renewal without an answer limits how long those
+//!   sent in the next minute are trusted: it may yet overtake them, and cut the lease to its TTL.
 //!
 //! A TTL near the round trip to the store never works: with 10 ms, an answer that takes 8 ms
 //! is too late.

@@ -1,11 +1,12 @@
 //! A shop with 100 items and 1,000 buyers, without a lock and with a lease.
 //!
 //! ```text
-//! cargo run --example shop                              # in memory, no server needed
-//! cargo run --example shop -- redis://127.0.0.1         # the same on a server
+//! ./demo                        # in memory, no server needed
+//! ./demo redis://127.0.0.1      # the same on a server
 //! ```
 
 use std::error::Error;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,10 +16,25 @@ use leasehold::{Backoff, Client};
 const ITEMS: i64 = 100;
 const BUYERS: usize = 1_000;
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let url = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
-    let locks = leasehold::connect(&url).await?;
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let url = arguments.next().unwrap_or_else(|| "memory:".into());
+    if url.starts_with('-') || arguments.next().is_some() {
+        eprintln!("usage: demo [STORE URL]      for example: demo redis://127.0.0.1");
+        return ExitCode::from(64);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    match runtime.expect("a runtime").block_on(run(&url)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("demo: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(url: &str) -> Result<(), Box<dyn Error>> {
+    let locks = leasehold::connect(url).await?;
     let store = if url == "memory:" { "memory" } else { "a server" };
     println!("{BUYERS} buyers want one of {ITEMS} items each. Locks are kept in: {store}.\n");
 
