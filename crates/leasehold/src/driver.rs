@@ -235,7 +235,11 @@ impl Driver {
     fn unanswered(&self, sent_at: Moment) -> StoreError {
         let waited = self.clock.now().since(sent_at);
         let detail = format!("no answer within {} ms", waited.as_millis());
-        let advice = "check the server's load and the network, or allow more time";
+        let advice = if waited < self.command_timeout {
+            "that is all the time that the TTL, or the wait, leaves: choose a longer one"
+        } else {
+            "check the server's load and the network, or allow more time"
+        };
         StoreError::Unreachable(Unreachable::new(detail, advice).maybe_applied())
     }
 

@@ -251,10 +251,11 @@ impl Holding {
         now: Moment,
         ttl: Duration,
     ) -> Result<HandRequest, LossReason> {
-        if let Some(reason) = self.notice_loss(now) {
-            return Err(reason);
-        }
         let mut tenure = self.lock();
+        if !tenure.is_held(now) {
+            drop(tenure);
+            return Err(self.notice_loss(now).unwrap_or(LossReason::Expired));
+        }
         let ttl = tenure.longest_renewal(now, ttl);
         if ttl.is_zero() {
             return Err(LossReason::MaxHold);
