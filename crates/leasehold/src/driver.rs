@@ -175,10 +175,17 @@ impl Driver {
             let call = self.store.renew(std::slice::from_ref(&renewal));
             match self.call(call, sent_at + self.command_timeout).await.map(|kept| kept[0]) {
                 Ok(Kept::Ours) => {
-                    // What else is known of it is in the store.
-                    let seen = self.ask(|| self.store.inspect(&key)).await?.answer;
-                    let metadata = seen.holder().and_then(Holder::metadata).unwrap_or_default();
-                    let tenure = Tenure::new(sent_at, ttl, terms.renewed, terms.max_hold);
+                    // What else is known of it is in the store. Not to be allowed to look is no
+                    // reason to give up a lease.
+                    let seen = self.ask(|| self.store.inspect(&key)).await.ok();
+                    let holder = seen.as_ref().and_then(|seen| seen.answer.holder());
+                    let metadata = holder.and_then(Holder::metadata).unwrap_or_default();
+                    // Whoever had it may have left a renewal on its way, which cuts it to the
+                    // TTL that the grant names.
+                    let certain = ttl.min(grant.ttl);
+                    let mut tenure = Tenure::new(sent_at, certain, terms.renewed, terms.max_hold);
+                    tenure.doubt(sent_at, certain);
+                    tenure.adopt_ttl(ttl);
                     let id = self.keeper.next_id();
                     let (token, fence) = (grant.token, grant.fence);
                     let holding =
@@ -260,6 +267,8 @@ impl Driver {
     pub(crate) async fn close(&self, deadline: Moment) -> usize {
         self.closed.store(true, Ordering::SeqCst);
         self.closing.notify_waiters();
+        // At once, so that a caller who gives up on us has closed all the same.
+        self.keeper.begin_close();
         let no_claims = async {
             loop {
                 let done = self.claim_done.notified();
@@ -269,9 +278,9 @@ impl Driver {
                 done.await;
             }
         };
-        // First those that may bring another lease, or leave a chore.
+        // First those that may leave another chore.
         self.clock.until(deadline, no_claims).await;
-        self.keeper.close(deadline).await + self.claims_open.load(Ordering::SeqCst)
+        self.keeper.drained(deadline).await + self.claims_open.load(Ordering::SeqCst)
     }
 
     async fn closing(&self) {
@@ -361,7 +370,11 @@ impl<'a> Pursuit<'a> {
     /// Makes the grant a lease, if it is still worth anything.
     fn won(&mut self, sent_at: Moment, now: Moment, fence: u64) -> Option<Lease> {
         let request = self.request;
-        let tenure = Tenure::new(sent_at, self.claim.ttl, request.renewed, request.max_hold);
+        let mut tenure = Tenure::new(sent_at, self.claim.ttl, request.renewed, request.max_hold);
+        if self.unresolved {
+            // It may be carried out yet, and then sets the TTL again.
+            tenure.doubt(sent_at, self.claim.ttl);
+        }
         let holding = self.holding(fence, tenure);
         self.unresolved = false;
         let in_time = now < term::valid_until(sent_at, self.claim.ttl);

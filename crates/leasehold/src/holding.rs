@@ -106,6 +106,10 @@ impl Holding {
         self.lock().valid_until()
     }
 
+    pub(crate) fn ttl_to_hand_on(&self) -> Duration {
+        self.lock().ttl_to_hand_on()
+    }
+
     pub(crate) fn is_recorded(&self) -> bool {
         self.lock().is_recorded()
     }
@@ -155,12 +159,17 @@ impl Holding {
     pub(crate) fn handle_renewed(&self, ticket: Ticket, now: Moment) -> Renewed {
         let mut tenure = self.lock();
         let late = tenure.handle_renewed(ticket, now);
+        let had_ended = tenure.end().is_some();
+        let loss = tenure.notice_loss(now);
         let renewed = match tenure.end() {
-            None if tenure.is_held(now) => Renewed::Held,
+            None => Renewed::Held,
             Some(End::Released) => Renewed::Released,
-            _ => Renewed::TooLate,
+            Some(End::Lost(_)) => Renewed::TooLate,
         };
         drop(tenure);
+        if let Some(reason) = loss.filter(|_| !had_ended) {
+            self.announce(reason);
+        }
         if late && renewed == Renewed::Held {
             tracing::warn!(name = self.key.name(), fence = self.fence, "renewed late");
         }
@@ -209,7 +218,7 @@ impl Holding {
     /// What may be left in the store of a lease that has ended here.
     pub(crate) fn remains(self: &Arc<Self>, now: Moment) -> Chore {
         // A renewal carried out as late as now keeps it for one more TTL.
-        let until = now + self.ttl();
+        let until = now + self.lock().longest();
         // A renewal that comes after the release finds nothing, and makes nothing.
         let unresolved = self.unresolved_claim;
         Chore { pending: None, unresolved, holding: Arc::clone(self), until }

@@ -240,6 +240,8 @@ impl Lease {
                 Err(reason) => return Err(self.holding.lost_for(reason).into()),
             };
             let mut under_way = HandRenewal { lease: self, ticket: Some(renewal.ticket) };
+            // It may shorten the lease from now on: then the loss is due sooner.
+            driver.keeper.reschedule(&self.holding);
             let call = driver.store.renew(&[renewal.request]);
             let outcome = driver.call(call, now + driver.command_timeout).await;
             let ticket = under_way.ticket.take().expect("taken once");
@@ -273,7 +275,8 @@ impl Lease {
     /// process, and [resumed](crate::Client::resume) there before its TTL is over.
     ///
     /// Nobody renews it meanwhile. A lease that was about to be renewed has little time left:
-    /// [`renew`](Self::renew) it first.
+    /// [`renew`](Self::renew) it first. If a shorter renewal got no answer, the grant has that
+    /// one's TTL.
     ///
     /// # Errors
     ///
@@ -289,7 +292,7 @@ impl Lease {
             name: self.name().into(),
             token: *holding.token(),
             fence: holding.fence(),
-            ttl: holding.ttl(),
+            ttl: holding.ttl_to_hand_on(),
         })
     }
 

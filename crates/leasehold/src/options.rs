@@ -194,6 +194,10 @@ impl Resume {
     }
 
     /// How long the lease lasts without a renewal. Default: as it was.
+    ///
+    /// A longer one counts from the second minute on, since a renewal of the lease that it was
+    /// may still be on its way. If resuming with a *shorter* one got no answer, do not try again
+    /// with a longer one: the first may be carried out yet.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.terms.ttl = ttl;
         self

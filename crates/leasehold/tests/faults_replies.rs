@@ -422,3 +422,84 @@ async fn a_renewal_that_was_certainly_not_carried_out_costs_no_validity() {
     assert!(lease.valid_for() > LONG, "{lease:?}");
     lease.release().await.unwrap();
 }
+
+/// A claim that was held up arrives after a longer renewal by hand, and sets its TTL again.
+#[tokio::test]
+async fn a_late_claim_that_cuts_a_longer_renewal_was_counted_on() {
+    let setting = Setting::with(leasehold::builder().command_timeout(500 * MS)).await;
+    setting.client.acquire("order:7").await.unwrap().release().await.unwrap();
+    setting.proxy.strike_once("order:7", Fault::DelayRequest(2_500 * MS));
+    let lease = setting.client.acquire("order:7").ttl(2 * SECOND).fixed().await.unwrap();
+    lease.renew(LONG).await.unwrap();
+    assert!(lease.valid_for() <= 2 * SECOND, "{lease:?}");
+    eventually("the late claim has cut it", async || {
+        setting.server.run::<i64>(&["PTTL", "order:7"]) <= 2_000
+    })
+    .await;
+    setting.becomes_free("order:7").await;
+    assert!(!lease.is_held());
+}
+
+/// A shorter renewal that was held up arrives after the lease was handed on.
+#[tokio::test]
+async fn a_late_renewal_that_cuts_a_resumed_lease_was_counted_on() {
+    let setting = Setting::new().await;
+    let lease = setting.client.acquire("order:7").ttl(LONG).fixed().await.unwrap();
+    setting.proxy.strike_once("order:7", Fault::DelayRequest(1_500 * MS));
+    poll_once(&mut Box::pin(lease.renew(2 * SECOND))).await;
+    let grant = lease.detach().unwrap();
+    assert_eq!(grant.ttl(), 2 * SECOND);
+    let other = leasehold::connect(&setting.server.url()).await.unwrap();
+    let lease = other.resume(&grant).ttl(LONG).fixed().await.unwrap();
+    assert!(lease.valid_for() <= 2 * SECOND, "{lease:?}");
+    setting.becomes_free("order:7").await;
+    assert!(!lease.is_held());
+}
+
+/// Invariant I10: the end comes sooner than was planned, and is announced then.
+#[tokio::test]
+async fn loss_is_announced_although_the_renewal_that_shortens_the_lease_hangs() {
+    let setting = Setting::new().await;
+    let lease = setting.client.acquire("order:7").ttl(LONG).await.unwrap();
+    setting.server.pause();
+    let mut renewing = Box::pin(lease.renew(300 * MS));
+    tokio::select! {
+        reason = lease.lost() => assert_eq!(reason, LossReason::Expired),
+        outcome = &mut renewing => panic!("the renewal ended first: {outcome:?}"),
+    }
+    setting.server.resume();
+}
+
+/// The store may keep a lease for as long as the longest renewal that got no answer.
+#[tokio::test]
+async fn what_a_longer_renewal_without_an_answer_leaves_is_cleaned_up() {
+    let builder = leasehold::builder().command_timeout(300 * MS).patience(Duration::ZERO);
+    let setting = Setting::with(builder).await;
+    let lease = setting.client.acquire("order:7").ttl(SECOND).fixed().await.unwrap();
+    lease.renew(SECOND).await.unwrap(); // the server knows the script from here on
+    setting.proxy.strike_once("order:7", Fault::Hang);
+    assert_eq!(lease.renew(LONG).await.unwrap_err().kind(), ErrorKind::Unreachable);
+    let left: i64 = setting.server.run(&["PTTL", "order:7"]);
+    assert!(left > 30_000, "it was carried out: {left}");
+    setting.server.pause();
+    drop(lease);
+    tokio::time::sleep(1_600 * MS).await;
+    setting.server.resume();
+    setting.becomes_free("order:7").await;
+}
+
+/// Cancel safety of closing, with an acquisition that nobody polls any more.
+#[tokio::test]
+async fn a_closing_that_was_dropped_has_closed_all_the_same() {
+    let setting = Setting::new().await;
+    let lease = setting.client.acquire("order:7").ttl(LONG).await.unwrap();
+    let mut stuck = setting.client.acquire("order:8").into_future();
+    let first = poll_fn(|context| Poll::Ready(stuck.as_mut().poll(context))).await;
+    assert!(first.is_pending());
+    poll_once(&mut Box::pin(setting.client.close())).await;
+    assert_eq!(lease.lost().await, LossReason::Closed);
+    setting.becomes_free("order:7").await;
+    drop(stuck);
+    setting.client.close().await.unwrap();
+    setting.becomes_free("order:8").await;
+}

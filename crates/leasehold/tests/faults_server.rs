@@ -386,6 +386,9 @@ async fn facts_that_may_not_be_written_are_left_out() {
     tokio::time::sleep(3_000 * MS).await;
     assert!(lease.is_held());
     lease.renew(LONG).await.unwrap();
+    let grant = lease.detach().unwrap();
+    client.resume(&grant).await.unwrap().release().await.unwrap();
+    assert_eq!(server.run::<i64>(&["EXISTS", "order:1"]), 0);
 }
 
 /// The rights that the manual names are enough.

@@ -131,8 +131,8 @@ impl Keeper {
         self.desk.add_chore(chore);
     }
 
-    /// Releases all that is held. Answers how many could not be released by `deadline`.
-    pub(crate) async fn close(&self, deadline: Moment) -> usize {
+    /// Takes no more leases, and begins to release all that is held.
+    pub(crate) fn begin_close(&self) {
         let desk = &self.desk;
         let now = desk.clock.now();
         let held: Vec<_> = {
@@ -147,6 +147,12 @@ impl Keeper {
                 desk.add_chore(chore);
             }
         }
+    }
+
+    /// Waits for what [`begin_close`](Self::begin_close) began. Answers how many could not be
+    /// released by `deadline`.
+    pub(crate) async fn drained(&self, deadline: Moment) -> usize {
+        let desk = &self.desk;
         let drained = desk.clock.until(deadline, desk.all_done()).await;
         desk.wake.notify_one();
         let state = desk.lock();
@@ -288,9 +294,18 @@ struct InHand<'a> {
 impl InHand<'_> {
     fn put_back_one(&mut self) {
         if let Some(holding) = self.leases.pop() {
+            let _put_back = PutBack(self.desk);
             self.desk.reschedule(&holding);
-            self.desk.lock().in_hand -= 1;
         }
+    }
+}
+
+/// Counts a lease as put back, also if that panicked.
+struct PutBack<'a>(&'a Desk);
+
+impl Drop for PutBack<'_> {
+    fn drop(&mut self) {
+        self.0.lock().in_hand -= 1;
     }
 }
 

@@ -52,6 +52,7 @@ pub(crate) struct Ticket {
     /// Its number, and what was certain before it was sent.
     turn: u32,
     before: Certain,
+    recorded_before: bool,
 }
 
 /// How long a lease is certainly ours.
@@ -62,7 +63,8 @@ struct Certain {
     at_the_most: bool,
 }
 
-/// A renewal that got no answer, and may yet be carried out and cut the lease to its TTL.
+/// A renewal or a claim that got no answer, and may yet be carried out and cut the lease to its
+/// TTL.
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
     ttl: Duration,
@@ -99,6 +101,8 @@ pub(crate) struct Tenure {
     shortest_in_flight: Duration,
     /// About those that got no answer.
     doubt: Option<Doubt>,
+    /// The longest TTL that was ever asked for: the store may keep it for as long.
+    longest: Duration,
     renewals_until_record: u32,
     recorded: bool,
     end: Option<End>,
@@ -129,10 +133,31 @@ impl Tenure {
             keeper_in_flight: false,
             shortest_in_flight: Duration::MAX,
             doubt: None,
+            longest: ttl,
             renewals_until_record: 0,
             recorded: false,
             end: None,
         }
+    }
+
+    /// A request for this TTL, sent at `sent_at` at the latest, got no answer, and may yet be
+    /// carried out.
+    pub(crate) fn doubt(&mut self, sent_at: Moment, ttl: Duration) {
+        let until = sent_at + DOUBT;
+        let doubt = self.doubt.get_or_insert(Doubt { ttl, until });
+        *doubt = Doubt { ttl: doubt.ttl.min(ttl), until: doubt.until.max(until) };
+    }
+
+    /// The TTL that whoever goes on with the lease may count on: no request still on its way
+    /// asks for less.
+    pub(crate) fn ttl_to_hand_on(&self) -> Duration {
+        let doubted = self.doubt.map_or(Duration::MAX, |doubt| doubt.ttl);
+        self.ttl.min(self.shortest_in_flight).min(doubted)
+    }
+
+    /// For how long the store may keep the lease at the most, from the last request on.
+    pub(crate) fn longest(&self) -> Duration {
+        self.longest
     }
 
     pub(crate) fn is_held(&self, now: Moment) -> bool {
@@ -212,7 +237,9 @@ impl Tenure {
 
     /// A renewal is about to be sent.
     pub(crate) fn begin_renewal(&mut self, now: Moment, ttl: Duration, by: By) -> Ticket {
+        let recorded_before = self.recorded;
         self.in_flight += 1;
+        self.longest = self.longest.max(ttl);
         if let By::Keeper { record } = by {
             self.keeper_in_flight = true;
             // From now on there may be facts, for a release to remove.
@@ -220,7 +247,8 @@ impl Tenure {
         }
         self.shortest_in_flight = self.shortest_in_flight.min(ttl);
         self.turns = self.turns.wrapping_add(1);
-        let ticket = Ticket { sent_at: now, ttl, by, turn: self.turns, before: self.certain };
+        let (turn, before) = (self.turns, self.certain);
+        let ticket = Ticket { sent_at: now, ttl, by, turn, before, recorded_before };
         // It may be carried out at any time from now on, and may shorten the lease.
         let until = term::valid_until(now, ttl);
         if until < self.certain.until {
@@ -261,6 +289,7 @@ impl Tenure {
     /// The user's `renew` has succeeded: its TTL becomes the keeper's.
     pub(crate) fn adopt_ttl(&mut self, ttl: Duration) {
         self.ttl = ttl;
+        self.longest = self.longest.max(ttl);
         // The facts say the TTL, and live for a multiple of it.
         self.renewals_until_record = 0;
     }
@@ -306,9 +335,7 @@ impl Tenure {
     /// The renewal got no answer: it may have been carried out, or be carried out yet.
     pub(crate) fn handle_failed(&mut self, ticket: Ticket, now: Moment) {
         self.settle(&ticket);
-        let until = ticket.sent_at + DOUBT;
-        let doubt = self.doubt.get_or_insert(Doubt { ttl: ticket.ttl, until });
-        *doubt = Doubt { ttl: doubt.ttl.min(ticket.ttl), until: doubt.until.max(until) };
+        self.doubt(ticket.sent_at, ticket.ttl);
         // If it shortened the lease, the next one is due sooner than was planned.
         self.renew_at = self.renew_at.min(term::renew_at(ticket.sent_at, ticket.ttl));
         self.try_again(now, self.ttl.min(ticket.ttl));
@@ -317,6 +344,10 @@ impl Tenure {
     /// The renewal was certainly not carried out: all is as before, unless others are under way.
     pub(crate) fn handle_not_applied(&mut self, ticket: Ticket, now: Moment) {
         self.settle(&ticket);
+        if ticket.by != By::Hand {
+            // The keeper has one under way at a time, so nobody has recorded since.
+            self.recorded = ticket.recorded_before;
+        }
         if self.turns == ticket.turn && self.in_flight == 0 {
             self.certain = ticket.before;
         }
@@ -560,6 +591,25 @@ mod tests {
         let ticket = tenure.begin_renewal(now, 90 * S, By::Hand);
         tenure.handle_renewed(ticket, now);
         assert_eq!(tenure.valid_until(), term::valid_until(now, 90 * S));
+    }
+
+    #[test]
+    fn a_claim_without_an_answer_limits_trust_like_a_renewal() {
+        let mut tenure = Tenure::new(START, S, true, None);
+        tenure.doubt(START, S);
+        let long = tenure.begin_renewal(START, 60 * S, By::Hand);
+        tenure.handle_renewed(long, START);
+        assert_eq!(tenure.valid_until(), term::valid_until(START, S));
+        assert_eq!(tenure.ttl_to_hand_on(), S);
+        assert_eq!(tenure.longest(), 60 * S, "though the store may keep it for longer");
+    }
+
+    #[test]
+    fn facts_that_were_refused_are_not_there_to_be_removed() {
+        let mut tenure = renewed();
+        let ticket = tenure.begin_renewal(START + S, TTL, By::Keeper { record: true });
+        tenure.handle_not_applied(ticket, START + S);
+        assert!(!tenure.is_recorded());
     }
 
     #[test]

@@ -170,8 +170,11 @@ impl Shared {
                 idle => {
                     *idle = LaneState::Connecting(vec![tell]);
                     drop(state);
-                    let connecting =
-                        Connecting { shared: Arc::clone(self), lane: Arc::clone(&lane) };
+                    let connecting = Connecting {
+                        shared: Arc::clone(self),
+                        lane: Arc::clone(&lane),
+                        is_over: false,
+                    };
                     runtime.spawn(connecting.run());
                 }
             }
@@ -205,10 +208,12 @@ impl Lane {
 struct Connecting {
     shared: Arc<Shared>,
     lane: Arc<Lane>,
+    /// Whether the lane has the outcome, and may be on to the next try.
+    is_over: bool,
 }
 
 impl Connecting {
-    async fn run(self) {
+    async fn run(mut self) {
         // No response timeout: the caller has a deadline of its own, and a reply that comes
         // late must still be seen, to give back what it granted.
         let config = AsyncConnectionConfig::new()
@@ -226,6 +231,7 @@ impl Connecting {
             Err(failed) => LaneState::Failed(now, failed.clone()),
         };
         let before = std::mem::replace(&mut *lock(&self.lane.state), next);
+        self.is_over = true;
         if let LaneState::Connecting(waiting) = before {
             for tell in waiting {
                 let _ = tell.send(outcome.clone());
@@ -237,9 +243,8 @@ impl Connecting {
 impl Drop for Connecting {
     fn drop(&mut self) {
         // If the runtime has shut down half-way, those who wait learn it by their channels.
-        let mut state = lock(&self.lane.state);
-        if matches!(*state, LaneState::Connecting(_)) {
-            *state = LaneState::Idle;
+        if !self.is_over {
+            *lock(&self.lane.state) = LaneState::Idle;
         }
     }
 }
