@@ -194,10 +194,12 @@ impl Driver {
                     if !lease.is_held() {
                         return Err(lost(LossReason::Expired).into());
                     }
-                    if lease.is_kept() {
+                    if lease.keep() {
                         tracing::debug!(name = key.name(), fence, "resumed");
                         return Ok(lease);
                     }
+                    // Closed meanwhile: the grant is the caller's, and stays as good as it was.
+                    let _ = lease.detach();
                 }
                 Ok(Kept::Gone) => return Err(lost(LossReason::Released).into()),
                 Ok(Kept::Taken) => return Err(lost(LossReason::Taken).into()),

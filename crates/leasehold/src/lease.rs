@@ -296,8 +296,8 @@ impl Lease {
         })
     }
 
-    /// Whether the keeper looks after it from now on; not if the client was closed.
-    pub(crate) fn is_kept(&self) -> bool {
+    /// Lets the keeper look after it from now on. `false` if the client was closed.
+    pub(crate) fn keep(&self) -> bool {
         self.driver.keeper.keep(&self.holding)
     }
 
