@@ -179,8 +179,6 @@ impl Clock {
                 if left.is_zero() {
                     return;
                 }
-                // The runtime's timers stand still while the machine is suspended; our
-                // clock does not. So look at least once a second.
                 tokio::time::sleep(left.min(LONGEST_SLEEP)).await;
             },
             Self::Manual(clock) => loop {
@@ -205,7 +203,9 @@ impl Clock {
     }
 }
 
-const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+/// The runtime's timers stand still while the machine is suspended; our clock does not. So
+/// whoever sleeps looks at the clock at least this often.
+pub(crate) const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)

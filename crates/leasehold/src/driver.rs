@@ -201,8 +201,7 @@ impl Driver {
                     // Closed meanwhile: the grant is the caller's, and stays as good as it was.
                     let _ = lease.detach();
                 }
-                Ok(Kept::Gone) => return Err(lost(LossReason::Released).into()),
-                Ok(Kept::Taken) => return Err(lost(LossReason::Taken).into()),
+                Ok(kept) => return Err(lost(kept.loss()).into()),
                 Err(error) => {
                     if !effort.goes_on_after(&error).await {
                         return Err(error.into());

@@ -159,17 +159,12 @@ impl Holding {
     pub(crate) fn handle_renewed(&self, ticket: Ticket, now: Moment) -> Renewed {
         let mut tenure = self.lock();
         let late = tenure.handle_renewed(ticket, now);
-        let had_ended = tenure.end().is_some();
-        let loss = tenure.notice_loss(now);
-        let renewed = match tenure.end() {
+        let was_released = tenure.end() == Some(End::Released);
+        let renewed = match self.notice_loss_in(tenure, now) {
             None => Renewed::Held,
-            Some(End::Released) => Renewed::Released,
-            Some(End::Lost(_)) => Renewed::TooLate,
+            Some(_) if was_released => Renewed::Released,
+            Some(_) => Renewed::TooLate,
         };
-        drop(tenure);
-        if let Some(reason) = loss.filter(|_| !had_ended) {
-            self.announce(reason);
-        }
         if late && renewed == Renewed::Held {
             tracing::warn!(name = self.key.name(), fence = self.fence, "renewed late");
         }
@@ -193,10 +188,7 @@ impl Holding {
 
     /// Ends the lease since the client is closed. What is to be released, if it was held.
     pub(crate) fn close(self: &Arc<Self>, now: Moment) -> Option<Chore> {
-        let begun = match self.notice_loss(now) {
-            Some(reason) => Err(reason),
-            None => self.lock().begin_close(now),
-        };
+        let begun = self.begin(now, Tenure::begin_close);
         self.ended.notify_waiters();
         begun.ok().map(|()| self.remains(now))
     }
@@ -209,9 +201,18 @@ impl Holding {
     }
 
     pub(crate) fn begin_release(&self, now: Moment) -> Result<(), LossReason> {
+        self.begin(now, Tenure::begin_release)
+    }
+
+    /// Begins one of the ends that are not a loss, unless it was lost.
+    fn begin(
+        &self,
+        now: Moment,
+        end: fn(&mut Tenure, Moment) -> Result<(), LossReason>,
+    ) -> Result<(), LossReason> {
         match self.notice_loss(now) {
             Some(reason) => Err(reason),
-            None => self.lock().begin_release(now),
+            None => end(&mut self.lock(), now),
         }
     }
 
@@ -225,7 +226,15 @@ impl Holding {
     }
 
     pub(crate) fn notice_loss(&self, now: Moment) -> Option<LossReason> {
-        let mut tenure = self.lock();
+        self.notice_loss_in(self.lock(), now)
+    }
+
+    /// The same with the tenure in hand, which is let go before anybody is told.
+    fn notice_loss_in(
+        &self,
+        mut tenure: MutexGuard<'_, Tenure>,
+        now: Moment,
+    ) -> Option<LossReason> {
         let is_news = tenure.end().is_none();
         let reason = tenure.notice_loss(now)?;
         drop(tenure);

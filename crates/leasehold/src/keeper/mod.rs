@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::clock::{Clock, Driven, Moment};
+use crate::clock::{Clock, Driven, LONGEST_SLEEP, Moment};
 use crate::holding::Holding;
 use crate::proto::tenure::{self, Action};
 use crate::store::Store;
@@ -230,7 +230,7 @@ impl Desk {
     /// Whether it is time to log a failed renewal again.
     fn may_complain(&self, now: Moment) -> bool {
         let last = self.complained_at.load(Ordering::Relaxed);
-        let may = last == 0 || now.since(Moment::from_nanos(last)) >= LONGEST_SLEEP;
+        let may = last == 0 || now.since(Moment::from_nanos(last)) >= COMPLAINTS;
         if may {
             self.complained_at.store(now.as_nanos(), Ordering::Relaxed);
         }
@@ -375,7 +375,6 @@ fn run_thread(desk: &Arc<Desk>) {
                     // Left while we were at work, when nobody wakes us.
                     _ if !state.chores.is_empty() => now,
                     None => Moment::NEVER,
-                    // Timers stand still during suspend, so none is longer than this.
                     Some(((due, _), _)) => (*due).min(now + LONGEST_SLEEP),
                 };
                 state.next_look
@@ -418,4 +417,5 @@ fn now_or_never<F: Future>(future: F) -> Option<F::Output> {
 
 /// Renewals that fall due within this time go out together, as far as their TTLs allow.
 const GATHERING: Duration = tenure::MOST_EARLY;
-const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+/// How often failed renewals are logged, at the most.
+const COMPLAINTS: Duration = Duration::from_secs(1);
