@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, ManualClock};
-use crate::driver::{Asked, Driver};
+use crate::driver::{Asked, Driver, Names};
 use crate::error::{CloseError, ConnectError, InspectError, InvalidInput, Refused};
 use crate::grant::Grant;
 use crate::inspect::{ForceReleased, Inspection};
@@ -239,7 +239,7 @@ impl Client {
     /// end of the [`wait`](Acquire::wait), `Unreachable` once the store has failed for the
     /// client's [`patience`](Builder::patience), by default 5 s.
     pub fn acquire(&self, name: impl AsRef<str>) -> Acquire {
-        Acquire::new(Arc::clone(&self.driver), name.as_ref())
+        Acquire::new(Arc::clone(&self.driver), Names::One(name.as_ref().into()))
     }
 
     /// Acquires the lock on `name` if nobody has it. Await what this returns, or set options
@@ -251,7 +251,49 @@ impl Client {
     /// for the client's [`patience`](Builder::patience), by default 5 s: not waiting for a holder
     /// does not mean not waiting for a server that restarts.
     pub fn try_acquire(&self, name: impl AsRef<str>) -> TryAcquire {
-        TryAcquire::new(Arc::clone(&self.driver), name.as_ref())
+        TryAcquire::new(Arc::clone(&self.driver), Names::One(name.as_ref().into()))
+    }
+
+    /// Acquires the locks on all of `names` or on none, waiting until they are all free at once.
+    /// Await what this returns, or set options on it first.
+    ///
+    /// They are one lease: one TTL, one fence, renewed and released together; losing one is losing
+    /// all. A name given twice counts once, and their order does not matter: two who ask for the
+    /// same names the other way round do not block each other for ever.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let locks = leasehold::connect("memory:").await?;
+    /// let both = locks.acquire_all(["account:7", "account:12"]).await?;
+    /// // … move money from one to the other …
+    /// both.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`acquire`](Self::acquire); `Busy` tells one name that is held, and by whom. An
+    /// empty list is `Invalid`.
+    pub fn acquire_all<I>(&self, names: I) -> Acquire
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+    {
+        Acquire::new(Arc::clone(&self.driver), Names::all(names))
+    }
+
+    /// Acquires the locks on all of `names` if nobody has any of them; otherwise takes none, and
+    /// the answer is `None`. See [`acquire_all`](Self::acquire_all).
+    ///
+    /// # Errors
+    ///
+    /// As for [`try_acquire`](Self::try_acquire). An empty list is `Invalid`.
+    pub fn try_acquire_all<I>(&self, names: I) -> TryAcquire
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+    {
+        TryAcquire::new(Arc::clone(&self.driver), Names::all(names))
     }
 
     /// Makes a lease again of what [`Lease::detach`](crate::Lease::detach) left, here or in

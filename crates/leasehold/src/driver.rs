@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 
 use crate::backoff::Backoff;
 use crate::clock::{Clock, Moment};
+use crate::deed::Deed;
 use crate::error::{
     AcquireError, Busy, InvalidInput, Lost, Refused, ResumeError, StoreError, Unreachable,
 };
@@ -16,7 +17,7 @@ use crate::holding::Holding;
 use crate::inspect::{Holder, Remaining};
 use crate::keeper::{Chore, Keeper};
 use crate::lease::{Lease, LossReason};
-use crate::name::{Key, MIN_TTL, Prefix, check_metadata, check_ttl};
+use crate::name::{Key, Keys, MIN_TTL, Prefix, check_metadata, check_owner, check_ttl};
 use crate::proto::contest::{Contest, Free, Patience, Step, Terms};
 use crate::proto::tenure::Tenure;
 use crate::proto::term;
@@ -42,13 +43,41 @@ pub(crate) struct Driver {
 /// What an acquisition asks for, as it was typed.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    pub(crate) name: Box<str>,
+    pub(crate) names: Names,
+    pub(crate) owner: Option<Arc<str>>,
     pub(crate) ttl: Duration,
     pub(crate) metadata: Arc<[u8]>,
     pub(crate) renewed: bool,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) wait: Option<Duration>,
     pub(crate) backoff: Backoff,
+}
+
+/// Names as they were typed; one needs no list.
+#[derive(Clone, Debug)]
+pub(crate) enum Names {
+    One(Box<str>),
+    All(Vec<Box<str>>),
+}
+
+impl Names {
+    pub(crate) fn all(names: impl IntoIterator<Item: AsRef<str>>) -> Self {
+        Self::All(names.into_iter().map(|name| name.as_ref().into()).collect())
+    }
+
+    fn as_slice(&self) -> &[Box<str>] {
+        match self {
+            Self::One(name) => std::slice::from_ref(name),
+            Self::All(names) => names,
+        }
+    }
+}
+
+impl Request {
+    /// The name, for the log; the first of several.
+    pub(crate) fn name(&self) -> &str {
+        self.names.as_slice().first().map_or("", |name| name)
+    }
 }
 
 /// How a lease is to go on that was a grant.
@@ -95,10 +124,10 @@ impl Driver {
         self: &Arc<Self>,
         request: Request,
     ) -> Result<Result<Lease, Busy>, AcquireError> {
-        let Checked { key, ttl } = self.check(&request)?;
+        let Checked { keys, ttl } = self.check(&request)?;
         let terms = Terms { wait: request.wait, backoff: request.backoff, patience: self.patience };
         let mut contest = Contest::new(terms, self.clock.now());
-        let mut pursuit = Pursuit::new(self, &key, &request, ttl);
+        let mut pursuit = Pursuit::new(self, keys, &request, ttl);
         let (mut held, mut failed) = (None, None::<Unreachable>);
         loop {
             if self.is_closed() {
@@ -109,9 +138,9 @@ impl Driver {
                     self.clock.until(until, self.closing()).await;
                 }
                 Step::Busy => {
-                    let holder = held.expect("busy only after an answer");
+                    let (holder, which) = held.expect("busy only after an answer");
                     let (waited, tries) = (contest.waited(self.clock.now()), contest.tries());
-                    let name = key.name().into();
+                    let name = pursuit.keys().at(which).name().into();
                     return Ok(Err(Busy { name, waited, tries, holder }));
                 }
                 Step::Unreachable => {
@@ -133,16 +162,17 @@ impl Driver {
                             failed = Some(granted_too_late());
                             contest.handle_failed(now, chance());
                         }
-                        Ok(Claimed::Held(holder)) => {
+                        Ok(Claimed::Held { holder, which }) => {
                             contest.handle_held(now, free(now, &holder), chance());
-                            held = Some(holder);
+                            held = Some((holder, which));
                         }
-                        Ok(Claimed::Foreign { type_name }) => {
-                            return Err(Refused::foreign(key.lock(), &type_name).into());
+                        Ok(Claimed::Foreign { type_name, which }) => {
+                            let key = pursuit.keys().at(which).lock();
+                            return Err(Refused::foreign(key, &type_name).into());
                         }
                         Err(StoreError::Refused(refused)) => return Err(refused.into()),
                         Err(StoreError::Unreachable(error)) => {
-                            tracing::debug!(name = key.name(), %error, "claim failed");
+                            tracing::debug!(names = %pursuit.keys(), %error, "claim failed");
                             if now >= deadline {
                                 contest.handle_unanswered(now, chance());
                             } else {
@@ -162,10 +192,13 @@ impl Driver {
         grant: &Grant,
         terms: ResumeTerms,
     ) -> Result<Lease, ResumeError> {
-        let key = self.key(&grant.name)?;
+        let keys = Keys::new(&self.prefix, grant.names())?;
         let ttl = check_terms(terms.ttl, terms.max_hold)?;
-        let renewal = Renewal { key: key.clone(), token: grant.token, ttl };
-        let lost = |reason| Lost { name: key.name().into(), reason };
+        let (token, fence) = (grant.token, grant.fence);
+        let owner = grant.owner().map(Arc::from);
+        let metadata = Arc::default();
+        let deed = Arc::new(Deed { keys: keys.clone(), token, owner: owner.clone(), metadata });
+        let renewal = Renewal { deed: Arc::clone(&deed), ttl, note: None };
         let mut effort = self.effort();
         loop {
             if self.is_closed() {
@@ -177,9 +210,11 @@ impl Driver {
                 Ok(Kept::Ours) => {
                     // What else is known of it is in the store. Not to be allowed to look is no
                     // reason to give up a lease.
-                    let seen = self.ask(|| self.store.inspect(&key)).await.ok();
+                    let seen = self.ask(|| self.store.inspect(keys.first())).await.ok();
                     let holder = seen.as_ref().and_then(|seen| seen.answer.holder());
-                    let metadata = holder.and_then(Holder::metadata).unwrap_or_default();
+                    let metadata = holder.and_then(|holder| holder.metadata_of(&token));
+                    let metadata = metadata.unwrap_or_default().into();
+                    let deed = Arc::new(Deed { keys: keys.clone(), token, owner, metadata });
                     // Whoever had it may have left a renewal on its way, which cuts it to the
                     // TTL that the grant names.
                     let certain = ttl.min(grant.ttl);
@@ -187,21 +222,27 @@ impl Driver {
                     tenure.doubt(sent_at, certain);
                     tenure.adopt_ttl(ttl);
                     let id = self.keeper.next_id();
-                    let (token, fence) = (grant.token, grant.fence);
-                    let holding =
-                        Holding::new(id, key.clone(), token, metadata.into(), fence, tenure, false);
+                    let holding = Holding::new(id, deed, fence, tenure, false);
                     let lease = Lease::new(Arc::clone(self), Arc::new(holding));
                     if !lease.is_held() {
-                        return Err(lost(LossReason::Expired).into());
+                        let reason = LossReason::Expired;
+                        return Err(Lost { keys, which: None, reason }.into());
                     }
                     if lease.keep() {
-                        tracing::debug!(name = key.name(), fence, "resumed");
+                        tracing::debug!(%keys, fence, "resumed");
                         return Ok(lease);
                     }
                     // Closed meanwhile: the grant is the caller's, and stays as good as it was.
                     let _ = lease.detach();
+                    return Err(InvalidInput::Closed.into());
                 }
-                Ok(kept) => return Err(lost(kept.loss()).into()),
+                Ok(kept) => {
+                    let (which, reason) = (Some(kept.which()), kept.loss());
+                    if keys.is_several() {
+                        self.release_rest(deed, ttl);
+                    }
+                    return Err(Lost { keys, which, reason }.into());
+                }
                 Err(error) => {
                     if !effort.goes_on_after(&error).await {
                         return Err(error.into());
@@ -209,6 +250,14 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Lets go of the names of a lease that others of its names are lost of.
+    fn release_rest(&self, deed: Arc<Deed>, ttl: Duration) {
+        let now = self.clock.now();
+        let tenure = Tenure::new(now, ttl, false, None);
+        let holding = Holding::new(self.keeper.next_id(), deed, 0, tenure, false);
+        self.keeper.clean_up(Arc::new(holding).remains(now));
     }
 
     /// Asks until the store answers or patience ends. For requests that may be repeated.
@@ -292,11 +341,12 @@ impl Driver {
     }
 
     fn check(&self, request: &Request) -> Result<Checked, InvalidInput> {
-        let key = self.key(&request.name)?;
+        let keys = Keys::new(&self.prefix, request.names.as_slice().iter().map(|name| &**name))?;
         let ttl = check_terms(request.ttl, request.max_hold)?;
         check_metadata(&request.metadata)?;
+        request.owner.as_deref().map_or(Ok(()), check_owner)?;
         request.backoff.check()?;
-        Ok(Checked { key, ttl })
+        Ok(Checked { keys, ttl })
     }
 }
 
@@ -311,7 +361,7 @@ fn check_terms(ttl: Duration, max_hold: Option<Duration>) -> Result<Duration, In
 }
 
 struct Checked {
-    key: Key,
+    keys: Keys,
     ttl: Duration,
 }
 
@@ -329,10 +379,15 @@ struct Pursuit<'a> {
 }
 
 impl<'a> Pursuit<'a> {
-    fn new(driver: &'a Arc<Driver>, key: &Key, request: &'a Request, ttl: Duration) -> Self {
+    fn new(driver: &'a Arc<Driver>, keys: Keys, request: &'a Request, ttl: Duration) -> Self {
+        let (token, owner) = (Token::generate(), request.owner.clone());
         let metadata = Arc::clone(&request.metadata);
-        let claim = Claim { key: key.clone(), token: Token::generate(), metadata, ttl };
+        let claim = Claim { deed: Arc::new(Deed { keys, token, owner, metadata }), ttl };
         Self { driver, request, claim, pending: None, unresolved: false, counted: false }
+    }
+
+    fn keys(&self) -> &Keys {
+        &self.claim.deed.keys
     }
 
     /// One claim. Tried again after no answer, it has the same token, so that a claim which
@@ -384,15 +439,13 @@ impl<'a> Pursuit<'a> {
         }
         self.driver.keeper.clean_up(holding.remains(now));
         // That token is dead now.
-        self.claim.token = Token::generate();
+        self.claim.deed = Arc::new(self.claim.deed.with_fresh_token());
         None
     }
 
     fn holding(&self, fence: u64, tenure: Tenure) -> Arc<Holding> {
-        let Claim { key, token, metadata, .. } = &self.claim;
-        let id = self.driver.keeper.next_id();
-        let metadata = Arc::clone(metadata);
-        Arc::new(Holding::new(id, key.clone(), *token, metadata, fence, tenure, self.unresolved))
+        let (id, deed) = (self.driver.keeper.next_id(), Arc::clone(&self.claim.deed));
+        Arc::new(Holding::new(id, deed, fence, tenure, self.unresolved))
     }
 }
 

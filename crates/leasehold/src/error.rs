@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use crate::inspect::{Holder, Remaining};
 use crate::lease::LossReason;
-use crate::name::{MAX_METADATA_LEN, MAX_NAME_LEN, MAX_PREFIX_LEN, MAX_TTL, MIN_TTL};
+use crate::name::{
+    Key, Keys, MAX_METADATA_LEN, MAX_NAME_LEN, MAX_NAMES, MAX_OWNER_LEN, MAX_PREFIX_LEN, MAX_TTL,
+    MIN_TTL, write_names,
+};
 
 /// The five ways not to succeed. They ask for different answers, so they are never mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -276,7 +279,7 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// The name that was asked for.
+    /// The name that was asked for; of several, one that is held.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -325,14 +328,23 @@ impl Error for Busy {}
 /// A lease that is no longer ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
-    pub(crate) name: Box<str>,
+    pub(crate) keys: Keys,
+    /// Which of several was found to be lost, and took the others along; `None` if all went
+    /// together.
+    pub(crate) which: Option<usize>,
     pub(crate) reason: LossReason,
 }
 
 impl Lost {
-    /// The name that was held.
+    /// The name that was held. Of several, the one that was found to be lost; the first, if
+    /// all of them went together.
     pub fn name(&self) -> &str {
-        &self.name
+        self.keys.at(self.which.unwrap_or(0)).name()
+    }
+
+    /// All names that were held, in the order in which they were given.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(Key::name)
     }
 
     /// How it was lost.
@@ -343,11 +355,15 @@ impl Lost {
 
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the lease on {:?} was lost: {}; stop what it protected, then acquire again",
-            self.name, self.reason
-        )
+        match self.which {
+            Some(_) if self.keys.is_several() => {
+                let others = self.names().filter(|name| *name != self.name());
+                write!(f, "the lease on {:?} was lost, and with it that on ", self.name())?;
+                write_names(f, others)?;
+            }
+            _ => write!(f, "the lease on {} was lost", self.keys)?,
+        }
+        write!(f, ": {}; stop what it protected, then acquire again", self.reason)
     }
 }
 
@@ -468,9 +484,24 @@ pub enum InvalidInput {
         /// Its length in bytes.
         len: usize,
     },
-    /// Names and prefixes have no control characters: they would garble logs and terminals.
+    /// Several names were asked for, and the list of them is empty.
+    NoNames,
+    /// A lease has at most 1,000 names.
+    TooManyNames {
+        /// How many, each counted once.
+        count: usize,
+    },
+    /// An owner needs at least one character.
+    EmptyOwner,
+    /// An owner is at most 1,024 bytes long.
+    OwnerTooLong {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// Names, prefixes and owners have no control characters: they would garble logs and
+    /// terminals.
     ControlCharacter {
-        /// `"name"` or `"prefix"`.
+        /// `"name"`, `"prefix"` or `"owner"`.
         what: &'static str,
         /// The first one found.
         found: char,
@@ -537,6 +568,14 @@ impl fmt::Display for InvalidInput {
             Self::EmptyName => write!(f, "the name is empty: give it at least one character"),
             Self::NameTooLong { len } => {
                 write!(f, "the name has {len} bytes: shorten it to {MAX_NAME_LEN} at most")
+            }
+            Self::NoNames => write!(f, "the list of names is empty: give it at least one"),
+            Self::TooManyNames { count } => {
+                write!(f, "{count} names are too many for one lease: give {MAX_NAMES} at most")
+            }
+            Self::EmptyOwner => write!(f, "the owner is empty: give it at least one character"),
+            Self::OwnerTooLong { len } => {
+                write!(f, "the owner has {len} bytes: shorten it to {MAX_OWNER_LEN} at most")
             }
             Self::ControlCharacter { what, found } => {
                 write!(f, "the {what} has a control character ({found:?}): leave it out")

@@ -1,34 +1,34 @@
 //! A lease as the user's handle and the keeper share it: a tenure, and who is told of its end.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use crate::clock::Moment;
+use crate::deed::Deed;
 use crate::driver::Driver;
 use crate::error::Lost;
 use crate::keeper::Chore;
 use crate::lease::LossReason;
-use crate::name::Key;
+use crate::name::Keys;
 use crate::proto::tenure::{Action, By, End, Tenure, Ticket};
-use crate::store::{Record, Renewal};
-use crate::token::Token;
+use crate::store::{Kept, Note, Renewal};
 
 /// A lease as the user's handle and the keeper share it.
 #[derive(Debug)]
 pub(crate) struct Holding {
     id: u64,
-    key: Key,
-    token: Token,
+    deed: Arc<Deed>,
     fence: u64,
-    metadata: Arc<[u8]>,
     tenure: Mutex<Tenure>,
     /// Under which moment the keeper has it, in nanoseconds; zero is none. Changed under the
     /// keeper's mutex only.
     timer: AtomicU64,
     ended: Notify,
+    /// Which of several names the store said is lost. Set under the tenure's mutex.
+    lost_name: OnceLock<usize>,
     /// Whether a claim for it got no answer, and may yet be carried out again.
     unresolved_claim: bool,
     /// Whether what a lost lease may leave in the store has been seen to.
@@ -38,22 +38,19 @@ pub(crate) struct Holding {
 impl Holding {
     pub(crate) fn new(
         id: u64,
-        key: Key,
-        token: Token,
-        metadata: Arc<[u8]>,
+        deed: Arc<Deed>,
         fence: u64,
         tenure: Tenure,
         unresolved_claim: bool,
     ) -> Self {
         Self {
             id,
-            key,
-            token,
+            deed,
             fence,
-            metadata,
             tenure: Mutex::new(tenure),
             timer: AtomicU64::new(0),
             ended: Notify::new(),
+            lost_name: OnceLock::new(),
             unresolved_claim,
             tied_up: AtomicBool::new(false),
         }
@@ -63,20 +60,16 @@ impl Holding {
         self.id
     }
 
-    pub(crate) fn key(&self) -> &Key {
-        &self.key
+    pub(crate) fn deed(&self) -> &Arc<Deed> {
+        &self.deed
     }
 
-    pub(crate) fn token(&self) -> &Token {
-        &self.token
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.deed.keys
     }
 
     pub(crate) fn fence(&self) -> u64 {
         self.fence
-    }
-
-    pub(crate) fn metadata(&self) -> &[u8] {
-        &self.metadata
     }
 
     pub(crate) fn has_unresolved_claim(&self) -> bool {
@@ -147,13 +140,13 @@ impl Holding {
         now: Moment,
         ttl: Duration,
         record: bool,
-    ) -> (Ticket, Record) {
+    ) -> (Ticket, Renewal) {
         let mut tenure = self.lock();
         let ticket = tenure.begin_renewal(now, ttl, By::Keeper { record });
-        let held_for = tenure.held_for(now);
+        let note = Note { fence: self.fence, held_for: tenure.held_for(now) };
         drop(tenure);
-        let renewal = Renewal { key: self.key.clone(), token: self.token, ttl };
-        (ticket, Record { renewal, fence: self.fence, held_for })
+        let deed = Arc::clone(&self.deed);
+        (ticket, Renewal { deed, ttl, note: record.then_some(note) })
     }
 
     pub(crate) fn handle_renewed(&self, ticket: Ticket, now: Moment) -> Renewed {
@@ -166,16 +159,37 @@ impl Holding {
             Some(_) => Renewed::TooLate,
         };
         if late && renewed == Renewed::Held {
-            tracing::warn!(name = self.key.name(), fence = self.fence, "renewed late");
+            tracing::warn!(name = self.name(), fence = self.fence, "renewed late");
         }
         renewed
     }
 
-    pub(crate) fn handle_gone(&self, ticket: Ticket, now: Moment, reason: LossReason) {
-        let news = self.lock().handle_gone(ticket, now, reason);
-        if let Some(reason) = news {
-            self.announce(reason);
+    /// The store has it no more. What is to be cleaned up: of several names, only one may be
+    /// lost, and the others go with it.
+    pub(crate) fn handle_gone(
+        self: &Arc<Self>,
+        ticket: Ticket,
+        now: Moment,
+        kept: Kept,
+    ) -> Option<Chore> {
+        self.learn(kept, |tenure| tenure.handle_gone(ticket, now, kept.loss()));
+        self.others(now)
+    }
+
+    /// Takes in that the store has lost it, and tells if that is news.
+    fn learn(&self, kept: Kept, tell: impl FnOnce(&mut Tenure) -> Option<LossReason>) {
+        let mut tenure = self.lock();
+        let Some(reason) = tell(&mut tenure) else { return };
+        if reason != LossReason::Expired {
+            let _ = self.lost_name.set(kept.which());
         }
+        drop(tenure);
+        self.announce(reason);
+    }
+
+    fn others(self: &Arc<Self>, now: Moment) -> Option<Chore> {
+        let is_loose = self.keys().is_several() && !self.tied_up.swap(true, Ordering::Relaxed);
+        is_loose.then(|| self.remains(now))
     }
 
     pub(crate) fn handle_failed(&self, ticket: Ticket, now: Moment, maybe_applied: bool) {
@@ -244,13 +258,11 @@ impl Holding {
         Some(reason)
     }
 
-    /// The store says that it is not ours. Answers the reason that counts.
-    pub(crate) fn end(&self, now: Moment, reason: LossReason) -> LossReason {
-        let news = self.lock().handle_not_ours(now, reason);
-        if let Some(reason) = news {
-            self.announce(reason);
-        }
-        self.notice_loss(now).unwrap_or(reason)
+    /// The store says that it is not ours. The loss that counts, and what is to be cleaned up.
+    pub(crate) fn end(self: &Arc<Self>, now: Moment, kept: Kept) -> (Lost, Option<Chore>) {
+        self.learn(kept, |tenure| tenure.handle_not_ours(now, kept.loss()));
+        let reason = self.notice_loss(now).unwrap_or(kept.loss());
+        (self.lost_for(reason), self.others(now))
     }
 
     pub(crate) async fn lost(&self, driver: &Driver) -> LossReason {
@@ -279,7 +291,7 @@ impl Holding {
             return Err(LossReason::MaxHold);
         }
         let ticket = tenure.begin_renewal(now, ttl, By::Hand);
-        let request = Renewal { key: self.key.clone(), token: self.token, ttl };
+        let request = Renewal { deed: Arc::clone(&self.deed), ttl, note: None };
         Ok(HandRequest { ticket, request })
     }
 
@@ -294,11 +306,21 @@ impl Holding {
     }
 
     pub(crate) fn lost_for(&self, reason: LossReason) -> Lost {
-        Lost { name: self.key.name().into(), reason }
+        Lost { keys: self.keys().clone(), which: self.lost_name.get().copied(), reason }
+    }
+
+    /// The loss that a release has found.
+    pub(crate) fn found_lost(&self, kept: Kept) -> Lost {
+        Lost { keys: self.keys().clone(), which: Some(kept.which()), reason: kept.loss() }
+    }
+
+    /// The name, for the log; of several, the one that is lost, or the first.
+    fn name(&self) -> &str {
+        self.keys().at(self.lost_name.get().copied().unwrap_or(0)).name()
     }
 
     fn announce(&self, reason: LossReason) {
-        tracing::warn!(name = self.key.name(), fence = self.fence, %reason, "lease lost");
+        tracing::warn!(name = self.name(), fence = self.fence, %reason, "lease lost");
         self.ended.notify_waiters();
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use crate::token::split_value;
+use crate::token::{Token, split_value};
 
 /// What [`Client::inspect`](crate::Client::inspect) saw.
 #[derive(Clone, Debug)]
@@ -63,6 +63,8 @@ pub struct Holder {
     pub(crate) value: Box<[u8]>,
     pub(crate) remaining: Remaining,
     pub(crate) facts: Option<Facts>,
+    /// Of an owner: the tag of each hold, token and metadata. A plain client's has none.
+    pub(crate) holds: Option<Box<[Box<[u8]>]>>,
 }
 
 /// What the holder's keeper has told the store, with its first renewal.
@@ -83,8 +85,31 @@ impl Holder {
     ///
     /// `None` if the key's value does not start with a 22-character token, as leasehold and
     /// bsm/redislock write it: then all of the value is the other client's secret.
+    /// With an [owner](Self::owner), that of the hold which ends first; [`holds`](Self::holds)
+    /// has all of them.
     pub fn metadata(&self) -> Option<&[u8]> {
-        split_value(&self.value).map(|(_, metadata)| metadata)
+        match &self.holds {
+            Some(_) => self.holds().next(),
+            None => split_value(&self.value).map(|(_, metadata)| metadata),
+        }
+    }
+
+    /// The [owner](crate::Acquire::owner) on whose behalf it is held, if there is one.
+    pub fn owner(&self) -> Option<&str> {
+        self.holds.as_ref().and_then(|_| std::str::from_utf8(&self.value).ok())
+    }
+
+    /// What each hold of the [owner](Self::owner) said of itself, the one that ends first first.
+    /// Empty without an owner.
+    pub fn holds(&self) -> impl Iterator<Item = &[u8]> {
+        let tags = self.holds.iter().flatten();
+        tags.map(|tag| split_value(tag).map_or(&[][..], |(_, metadata)| metadata))
+    }
+
+    /// What is stored behind a token of ours.
+    pub(crate) fn metadata_of(&self, token: &Token) -> Option<&[u8]> {
+        let mut tags = self.holds.iter().flatten().map(|tag| &**tag).chain([&*self.value]);
+        tags.find_map(|tag| tag.strip_prefix(token.as_bytes()))
     }
 
     /// The holder's fence, once its keeper has renewed for the first time (a third of its
@@ -110,10 +135,11 @@ impl Holder {
         }
     }
 
-    /// The metadata for a message: what can be printed of it, and not too much.
+    /// The owner or the metadata for a message: what can be printed of it, and not too much.
     pub(crate) fn described(&self) -> Option<String> {
-        let metadata = self.metadata().filter(|metadata| !metadata.is_empty())?;
-        let text = String::from_utf8_lossy(metadata);
+        let owner = self.owner().map(str::as_bytes);
+        let shown = owner.or_else(|| self.metadata()).filter(|shown| !shown.is_empty())?;
+        let text = String::from_utf8_lossy(shown);
         let mut shown: String = text.chars().take(SHOWN).flat_map(printable).collect();
         if text.chars().nth(SHOWN).is_some() {
             shown.push('…');
@@ -127,7 +153,8 @@ impl fmt::Debug for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Holder")
             .field("remaining", &self.remaining)
-            .field("metadata", &self.described())
+            .field("who", &self.described())
+            .field("holds", &self.holds().count())
             .field("facts", &self.facts)
             .finish_non_exhaustive()
     }
@@ -145,10 +172,9 @@ fn printable(c: char) -> Vec<char> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::token::Token;
 
     fn holder(value: Vec<u8>) -> Holder {
-        Holder { value: value.into(), remaining: Remaining::Forever, facts: None }
+        Holder { value: value.into(), remaining: Remaining::Forever, facts: None, holds: None }
     }
 
     #[test]

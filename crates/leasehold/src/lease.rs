@@ -12,7 +12,7 @@ use crate::error::{Lost, ReleaseError, RemainingError, RenewError, RunError, Unr
 use crate::grant::Grant;
 use crate::holding::{Holding, Renewed};
 use crate::inspect::CLOCK_SLACK;
-use crate::name::check_ttl;
+use crate::name::{Key, check_ttl};
 use crate::proto::tenure::Ticket;
 use crate::race::{First, first_of};
 use crate::store::Kept;
@@ -81,14 +81,24 @@ impl Lease {
         Self { driver, holding }
     }
 
-    /// The name, as it was given to `acquire`.
+    /// The name, as it was given to `acquire`; the first, if there are several.
     pub fn name(&self) -> &str {
-        self.holding.key().name()
+        self.holding.keys().first().name()
+    }
+
+    /// All names, in the order in which they were given, none twice.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.holding.keys().iter().map(Key::name)
+    }
+
+    /// The [`owner`](crate::Acquire::owner) on whose behalf it is held, if there is one.
+    pub fn owner(&self) -> Option<&str> {
+        self.holding.deed().owner.as_deref()
     }
 
     /// What proves to the store that the lease is ours. Keep it secret.
     pub fn token(&self) -> &Token {
-        self.holding.token()
+        &self.holding.deed().token
     }
 
     /// A number above that of every earlier holder of this name.
@@ -102,7 +112,7 @@ impl Lease {
 
     /// What `acquire` was told to store beside the token.
     pub fn metadata(&self) -> &[u8] {
-        self.holding.metadata()
+        &self.holding.deed().metadata
     }
 
     /// Whether the lease is certainly still ours, by what is known here. Asks nobody.
@@ -132,8 +142,8 @@ impl Lease {
         if let Some(reason) = self.holding.notice_loss(self.driver.clock.now()) {
             return Err(self.holding.lost_for(reason).into());
         }
-        let (key, token) = (self.holding.key(), self.holding.token());
-        let asked = self.driver.ask(|| self.driver.store.remaining(key, token)).await?;
+        let deed = self.holding.deed();
+        let asked = self.driver.ask(|| self.driver.store.remaining(deed)).await?;
         let ttl = self.holding.ttl();
         match asked.answer {
             Ok(left) => {
@@ -148,9 +158,12 @@ impl Lease {
                 Ok(left)
             }
             Err(kept) => {
-                let reason = self.holding.end(self.driver.clock.now(), kept.loss());
+                let (lost, chore) = self.holding.end(self.driver.clock.now(), kept);
                 self.driver.keeper.forget(&self.holding);
-                Err(self.holding.lost_for(reason).into())
+                if let Some(chore) = chore {
+                    self.driver.keeper.clean_up(chore);
+                }
+                Err(lost.into())
             }
         }
     }
@@ -257,8 +270,11 @@ impl Lease {
                     }
                 }
                 Ok(kept) => {
-                    self.holding.handle_gone(ticket, now, kept.loss());
+                    let chore = self.holding.handle_gone(ticket, now, kept);
                     driver.keeper.forget(&self.holding);
+                    if let Some(chore) = chore {
+                        driver.keeper.clean_up(chore);
+                    }
                 }
                 Err(error) => {
                     self.holding.handle_failed(ticket, now, error.is_maybe_applied());
@@ -289,8 +305,9 @@ impl Lease {
         // It has ended here, so neither the keeper nor our drop touches it any more.
         tracing::debug!(name = self.name(), fence = self.fence(), "detached");
         Ok(Grant {
-            name: self.name().into(),
-            token: *holding.token(),
+            names: self.names().map(Box::from).collect(),
+            owner: self.owner().map(Box::from),
+            token: holding.deed().token,
             fence: holding.fence(),
             ttl: holding.ttl_to_hand_on(),
         })
@@ -326,7 +343,7 @@ impl Lease {
         let mut effort = driver.effort();
         loop {
             let sent_at = driver.clock.now();
-            let call = driver.store.release(holding.key(), holding.token(), holding.is_recorded());
+            let call = driver.store.release(holding.deed(), holding.is_recorded());
             match driver.call(call, sent_at + driver.command_timeout).await {
                 Ok(kept) => {
                     under_way.done = true;
@@ -344,7 +361,7 @@ impl Lease {
                         _ if under_way.unresolved && in_time => Ok(()),
                         _ if under_way.unresolved => Err(unknown_release().into()),
                         _ if !in_time => Err(holding.lost_for(LossReason::Expired).into()),
-                        kept => Err(holding.lost_for(kept.loss()).into()),
+                        kept => Err(holding.found_lost(kept).into()),
                     };
                 }
                 Err(error) => {
@@ -378,7 +395,7 @@ impl Drop for Lease {
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")
-            .field("name", &self.name())
+            .field("names", self.holding.keys())
             .field("fence", &self.fence())
             .field("valid_for", &self.valid_for())
             .finish_non_exhaustive()

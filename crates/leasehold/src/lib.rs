@@ -45,6 +45,7 @@
 mod backoff;
 mod client;
 mod clock;
+mod deed;
 mod driver;
 mod error;
 mod grant;
@@ -71,7 +72,9 @@ pub use error::{
 pub use grant::Grant;
 pub use inspect::{ForceReleased, Holder, Inspection, Remaining};
 pub use lease::{Lease, LossReason};
-pub use name::{MAX_METADATA_LEN, MAX_NAME_LEN, MAX_PREFIX_LEN, MAX_TTL, MIN_TTL};
+pub use name::{
+    MAX_METADATA_LEN, MAX_NAME_LEN, MAX_NAMES, MAX_OWNER_LEN, MAX_PREFIX_LEN, MAX_TTL, MIN_TTL,
+};
 pub use options::{Acquire, Resume, TryAcquire};
 pub use token::Token;
 

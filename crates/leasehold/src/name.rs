@@ -1,5 +1,6 @@
 //! Names of locks, the keys they stand for, and the limits on what a user may give.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,10 @@ use crate::error::InvalidInput;
 
 /// Longest name, in bytes.
 pub const MAX_NAME_LEN: usize = 1_024;
+/// Most names that one lease can have.
+pub const MAX_NAMES: usize = 1_000;
+/// Longest owner id, in bytes.
+pub const MAX_OWNER_LEN: usize = 1_024;
 /// Longest prefix, in bytes.
 pub const MAX_PREFIX_LEN: usize = 1_024;
 /// Most metadata a lease can carry, in bytes.
@@ -64,6 +69,11 @@ impl Key {
         self.side_key("facts")
     }
 
+    /// The key of the holds of a lock that has an owner.
+    pub(crate) fn holds(&self) -> String {
+        self.side_key("holds")
+    }
+
     /// A key in the same cluster slot as the lock's own, which no name can have.
     fn side_key(&self, kind: &str) -> String {
         // The `t` keeps those of `{a}`, which has a tag of its own, apart from those of `a`.
@@ -80,6 +90,88 @@ impl fmt::Debug for Key {
         fmt::Debug::fmt(&self.full, f)
     }
 }
+
+/// The keys of one lease: at least one, none twice, in the order in which they were given.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Keys {
+    first: Key,
+    /// `None` for most leases, which then need no list.
+    others: Option<Arc<[Key]>>,
+}
+
+impl Keys {
+    pub(crate) fn new<'a>(
+        prefix: &Prefix,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, InvalidInput> {
+        let mut names = names.into_iter();
+        let first = Key::new(prefix, names.next().ok_or(InvalidInput::NoNames)?)?;
+        let mut known = HashSet::new();
+        let mut others = Vec::new();
+        for name in names {
+            let key = Key::new(prefix, name)?;
+            if key != first && known.insert(key.clone()) {
+                others.push(key);
+            }
+        }
+        if others.len() >= MAX_NAMES {
+            return Err(InvalidInput::TooManyNames { count: others.len() + 1 });
+        }
+        Ok(Self { first, others: (!others.is_empty()).then(|| others.into()) })
+    }
+
+    pub(crate) fn first(&self) -> &Key {
+        &self.first
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Key> {
+        std::iter::once(&self.first).chain(self.others.iter().flat_map(|others| others.iter()))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        1 + self.others.as_ref().map_or(0, |others| others.len())
+    }
+
+    pub(crate) fn is_several(&self) -> bool {
+        self.others.is_some()
+    }
+
+    /// The key at a place that a store has told; the first if it told nonsense.
+    pub(crate) fn at(&self, which: usize) -> &Key {
+        self.iter().nth(which).unwrap_or(&self.first)
+    }
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// The names, for a message: all of a few, the first of many.
+impl fmt::Display for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_names(f, self.iter().map(Key::name))
+    }
+}
+
+/// Writes quoted names with commas between them; of many the first few and how many more.
+pub(crate) fn write_names<'a>(
+    f: &mut fmt::Formatter<'_>,
+    names: impl Iterator<Item = &'a str>,
+) -> fmt::Result {
+    let mut more = 0;
+    for (n, name) in names.enumerate() {
+        match n {
+            0 => write!(f, "{name:?}")?,
+            1..SHOWN_NAMES => write!(f, ", {name:?}")?,
+            _ => more += 1,
+        }
+    }
+    if more > 0 { write!(f, " and {more} more") } else { Ok(()) }
+}
+
+const SHOWN_NAMES: usize = 4;
 
 /// The counter that all fences of one server come from.
 #[cfg(feature = "redis")]
@@ -114,6 +206,20 @@ pub(crate) fn check_metadata(metadata: &[u8]) -> Result<(), InvalidInput> {
         return Err(InvalidInput::MetadataTooLong { len: metadata.len() });
     }
     Ok(())
+}
+
+/// An owner is compared whole, and shown to operators.
+pub(crate) fn check_owner(owner: &str) -> Result<(), InvalidInput> {
+    if owner.is_empty() {
+        return Err(InvalidInput::EmptyOwner);
+    }
+    if owner.len() > MAX_OWNER_LEN {
+        return Err(InvalidInput::OwnerTooLong { len: owner.len() });
+    }
+    match owner.chars().find(|c| c.is_control()) {
+        Some(found) => Err(InvalidInput::ControlCharacter { what: "owner", found }),
+        None => Ok(()),
+    }
 }
 
 /// Whether a key reads like one that stands beside some name's lock key: its last parts are
@@ -199,6 +305,22 @@ mod tests {
         let key = Key::new(&Prefix::new("shop:").unwrap(), "stock").unwrap();
         assert_eq!((key.name(), key.lock()), ("stock", "shop:stock"));
         assert!(Prefix::new("a\tb").is_err());
+    }
+
+    #[test]
+    fn names_given_twice_count_once_and_none_is_an_error() {
+        let keys = |names: &[&str]| Keys::new(&Prefix::default(), names.iter().copied());
+        let names = keys(&["b", "a", "b", "a", "c"]).unwrap();
+        assert_eq!(names.iter().map(Key::name).collect::<Vec<_>>(), ["b", "a", "c"]);
+        assert_eq!(names.to_string(), r#""b", "a", "c""#);
+        assert!(!keys(&["a", "a"]).unwrap().is_several());
+        assert_eq!(keys(&[]), Err(InvalidInput::NoNames));
+        assert_eq!(keys(&["a", ""]), Err(InvalidInput::EmptyName));
+        let many: Vec<String> = (0..=MAX_NAMES).map(|n| n.to_string()).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(keys(&many), Err(InvalidInput::TooManyNames { count: MAX_NAMES + 1 }));
+        let most = keys(&many[1..]).unwrap();
+        assert_eq!(most.to_string(), r#""1", "2", "3", "4" and 996 more"#);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tracing::Instrument;
 
 use crate::backoff::Backoff;
-use crate::driver::{Driver, Request, ResumeTerms};
+use crate::driver::{Driver, Names, Request, ResumeTerms};
 use crate::error::{AcquireError, ResumeError};
 use crate::grant::Grant;
 use crate::lease::Lease;
@@ -36,6 +36,22 @@ macro_rules! lease_options {
             self
         }
 
+        /// Holds the lease on behalf of this owner: a request id, a trace id, a business id.
+        /// Default: nobody's, and then not even the same task gets it twice.
+        ///
+        /// Whoever asks for the same name with the same owner enters, here or in another process,
+        /// instead of waiting; all of them have the same [`fence`](Lease::fence). Each acquisition
+        /// is a lease with an end of its own, to be released by itself; the last one to go frees
+        /// the lock. One that crashed runs out without freeing it for the others.
+        ///
+        /// The owner is compared as a whole, and is the value of the lock's key: it is no secret.
+        /// Choose one that nobody else has by chance. See
+        /// [waiting](crate::manual::waiting#entering-again-by-owner).
+        pub fn owner(mut self, id: impl AsRef<str>) -> Self {
+            self.request.owner = Some(id.as_ref().into());
+            self
+        }
+
         /// Does not renew the lease in the background: it ends after its TTL unless
         /// [`Lease::renew`] is called. Default: renewed.
         ///
@@ -58,8 +74,8 @@ macro_rules! lease_options {
     };
 }
 
-/// An acquisition that waits its turn. Made by [`Client::acquire`](crate::Client::acquire);
-/// await it to get the [`Lease`].
+/// An acquisition that waits its turn. Made by [`Client::acquire`](crate::Client::acquire) and
+/// [`Client::acquire_all`](crate::Client::acquire_all); await it to get the [`Lease`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -90,8 +106,8 @@ pub struct Acquire {
 }
 
 impl Acquire {
-    pub(crate) fn new(driver: Arc<Driver>, name: &str) -> Self {
-        Self { driver, request: request(name, None) }
+    pub(crate) fn new(driver: Arc<Driver>, names: Names) -> Self {
+        Self { driver, request: request(names, None) }
     }
 
     lease_options!();
@@ -128,7 +144,7 @@ impl IntoFuture for Acquire {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { driver, request } = self;
-        let span = tracing::debug_span!("acquire", name = &*request.name);
+        let span = tracing::debug_span!("acquire", name = request.name());
         let acquiring = async move {
             match driver.acquire(request).await? {
                 Ok(lease) => Ok(lease),
@@ -140,8 +156,9 @@ impl IntoFuture for Acquire {
 }
 
 /// An acquisition that does not wait. Made by
-/// [`Client::try_acquire`](crate::Client::try_acquire); await it to get the [`Lease`], or
-/// `None` if somebody else has it.
+/// [`Client::try_acquire`](crate::Client::try_acquire) and
+/// [`Client::try_acquire_all`](crate::Client::try_acquire_all); await it to get the [`Lease`],
+/// or `None` if somebody else has it.
 ///
 /// # Cancel safety
 ///
@@ -154,8 +171,8 @@ pub struct TryAcquire {
 }
 
 impl TryAcquire {
-    pub(crate) fn new(driver: Arc<Driver>, name: &str) -> Self {
-        Self { driver, request: request(name, Some(Duration::ZERO)) }
+    pub(crate) fn new(driver: Arc<Driver>, names: Names) -> Self {
+        Self { driver, request: request(names, Some(Duration::ZERO)) }
     }
 
     lease_options!();
@@ -167,7 +184,7 @@ impl IntoFuture for TryAcquire {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { driver, request } = self;
-        let span = tracing::debug_span!("try_acquire", name = &*request.name);
+        let span = tracing::debug_span!("try_acquire", name = request.name());
         let acquiring = async move { Ok(driver.acquire(request).await?.ok()) };
         Box::pin(acquiring.instrument(span))
     }
@@ -235,9 +252,10 @@ const DEFAULT_TTL: Duration = Duration::from_secs(30);
 const DEFAULT_BACKOFF: Backoff =
     Backoff::exponential(Duration::from_millis(5), Duration::from_millis(250));
 
-fn request(name: &str, wait: Option<Duration>) -> Request {
+fn request(names: Names, wait: Option<Duration>) -> Request {
     Request {
-        name: name.into(),
+        names,
+        owner: None,
         ttl: DEFAULT_TTL,
         metadata: Arc::default(),
         renewed: true,

@@ -96,7 +96,7 @@ async fn release(open: &mut OpenChore, chore: Chore) {
             return;
         }
         let deadline = now + desk.command_timeout;
-        let call = desk.store.release(holding.key(), holding.token(), holding.is_recorded());
+        let call = desk.store.release(holding.deed(), holding.is_recorded());
         let pause = match desk.clock.until(deadline, call).await {
             Some(Ok(_)) => {
                 open.confirm();

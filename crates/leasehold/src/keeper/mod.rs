@@ -268,7 +268,7 @@ impl Desk {
                     let (desk, holding) = (Arc::clone(self), Arc::clone(holding));
                     let (ticket, request) = holding.begin_renewal(now, ttl, record);
                     let ticket = Some(ticket);
-                    renewals.push(Sent { desk, holding, ticket, request, is_record: record });
+                    renewals.push(Sent { desk, holding, ticket, request });
                 }
                 Action::Lost(_) | Action::Idle => {
                     if let Some(chore) = holding.loose_ends(now) {

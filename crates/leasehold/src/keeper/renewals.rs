@@ -7,11 +7,13 @@ use crate::clock::Moment;
 use crate::error::StoreError;
 use crate::holding::{Holding, Renewed};
 use crate::proto::tenure::Ticket;
-use crate::store::{Call, Kept, Record, Renewal, Store};
+use crate::store::{Call, Kept, Renewal, RenewalKind, Store};
 
 /// Renewals that go to the store in one call.
 pub(super) struct Batch {
     sent_at: Moment,
+    /// How many names they have together.
+    names: usize,
     renewals: Vec<Sent>,
 }
 
@@ -21,8 +23,13 @@ pub(super) struct Sent {
     pub(super) holding: Arc<Holding>,
     /// Until it has an outcome.
     pub(super) ticket: Option<Ticket>,
-    pub(super) request: Record,
-    pub(super) is_record: bool,
+    pub(super) request: Renewal,
+}
+
+impl Sent {
+    fn names(&self) -> usize {
+        self.request.deed.keys.len()
+    }
 }
 
 impl Drop for Sent {
@@ -37,39 +44,40 @@ impl Drop for Sent {
 impl Batch {
     /// Divides by kind, and by urgency: a batch has the time that its shortest lease allows.
     pub(super) fn divide(sent_at: Moment, mut renewals: Vec<Sent>) -> Vec<Self> {
-        renewals.sort_by_key(|sent| (sent.is_record, sent.request.renewal.ttl));
+        renewals.sort_by_key(|sent| (sent.request.kind(), sent.request.ttl));
         let mut batches: Vec<Self> = Vec::new();
         for sent in renewals {
             match batches.last_mut() {
                 Some(batch) if batch.takes(&sent) => batch.renewals.push(sent),
-                _ => batches.push(Self { sent_at, renewals: vec![sent] }),
+                _ => batches.push(Self { sent_at, names: 0, renewals: vec![sent] }),
+            }
+            if let Some(batch) = batches.last_mut() {
+                batch.names += batch.renewals.last().map_or(0, Sent::names);
             }
         }
         batches
     }
 
     fn takes(&self, sent: &Sent) -> bool {
-        let first = &self.renewals[0];
-        self.renewals.len() < LARGEST_BATCH
-            && first.is_record == sent.is_record
-            && sent.request.renewal.ttl <= first.request.renewal.ttl * 4
+        let first = &self.first().request;
+        self.names + sent.names() <= LARGEST_BATCH
+            && first.kind() == sent.request.kind()
+            && sent.request.ttl <= first.ttl * 4
     }
 
     fn send(&self, store: &dyn Store) -> Call<Vec<Kept>> {
-        if self.renewals[0].is_record {
-            let records: Vec<_> = self.renewals.iter().map(|sent| sent.request.clone()).collect();
-            store.record(&records)
-        } else {
-            let plain = |sent: &Sent| sent.request.renewal.clone();
-            let renewals: Vec<Renewal> = self.renewals.iter().map(plain).collect();
-            store.renew(&renewals)
-        }
+        let renewals: Vec<_> = self.renewals.iter().map(|sent| sent.request.clone()).collect();
+        store.renew(&renewals)
+    }
+
+    fn first(&self) -> &Sent {
+        &self.renewals[0]
     }
 }
 
 pub(super) async fn renew(desk: Arc<Desk>, mut batch: Batch) {
     // Leave time for another try or two before the shortest lease of the batch runs out.
-    let patience = desk.command_timeout.min(batch.renewals[0].request.renewal.ttl / 4);
+    let patience = desk.command_timeout.min(batch.first().request.ttl / 4);
     let call = batch.send(&*desk.store);
     let outcome = desk.clock.until(batch.sent_at + patience, call).await;
     let now = desk.clock.now();
@@ -86,7 +94,8 @@ pub(super) async fn renew(desk: Arc<Desk>, mut batch: Batch) {
                     desk.reschedule(&sent.holding);
                 }
             }
-            if matches!(error, StoreError::Refused(_)) && batch.renewals[0].is_record {
+            let is_noted = batch.first().request.kind() == RenewalKind::Noted;
+            if is_noted && matches!(error, StoreError::Refused(_)) {
                 // Better to keep a lease than to tell of it: the next try is without facts.
                 batch.renewals.iter().for_each(|sent| sent.holding.put_off_record());
             }
@@ -109,7 +118,11 @@ pub(super) async fn renew(desk: Arc<Desk>, mut batch: Batch) {
                     desk.add_chore(holding.remains(now));
                 }
             }
-            kept => holding.handle_gone(ticket, now, kept.loss()),
+            kept => {
+                if let Some(chore) = holding.handle_gone(ticket, now, kept) {
+                    desk.add_chore(chore);
+                }
+            }
         }
         desk.reschedule(holding);
     }

@@ -4,15 +4,17 @@
 //! `store/differential.rs` runs random sequences against both and compares every reply.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use crate::deed::Deed;
 use crate::inspect::{Facts, Holder, Inspection, Remaining};
 use crate::name::Key;
-use crate::store::{Claim, Claimed, FACTS_TTLS, Kept, Record, Renewal};
+use crate::store::{Claim, Claimed, FACTS_TTLS, Kept, Note, Renewal};
 use crate::token::Token;
 
 /// The store's own time, in microseconds since the Unix epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StoreTime(pub(crate) u64);
 
 #[derive(Debug, Default)]
@@ -21,8 +23,11 @@ pub(crate) struct Ledger {
     /// What holders have told of themselves. They say whose they are: those of a holder who
     /// crashed stay until they run out, and are not taken for the next one's.
     facts: HashMap<Key, KeptFacts>,
+    /// Of locks that have an owner. Those that somebody broke stay until they run out, or until
+    /// an owner takes the lock anew.
+    holds: HashMap<Key, Holds>,
     last_fence: u64,
-    /// What has run out is swept out when there is this much of both, so nothing is kept for
+    /// What has run out is swept out when there is this much of all, so nothing is kept for
     /// ever.
     sweep_at: usize,
 }
@@ -35,81 +40,157 @@ struct Lock {
 
 #[derive(Debug)]
 struct KeptFacts {
-    of: Token,
+    of: FactsOf,
     facts: Facts,
+    expires_at: StoreTime,
+}
+
+#[derive(Debug, PartialEq)]
+enum FactsOf {
+    Token(Token),
+    Owner(Arc<str>),
+}
+
+/// The acquisitions of one owner on one lock, each with its own end.
+#[derive(Debug, Default)]
+struct Holds {
+    ends: HashMap<Vec<u8>, StoreTime>,
+    /// Whether a plain client has it too, for as long as the lock lasts.
+    plain: bool,
     expires_at: StoreTime,
 }
 
 impl Ledger {
     pub(crate) fn claim(&mut self, now: StoreTime, claim: &Claim) -> Claimed {
         self.sweep(now);
-        let value = claim.value();
-        if let Some(lock) = self.live(now, &claim.key) {
-            if lock.value != value {
-                return Claimed::Held(lock.holder(now, None));
+        let tag = claim.deed.tag();
+        let value = claim.deed.owner.as_deref().map_or(&*tag, str::as_bytes);
+        for (which, key) in claim.deed.keys.iter().enumerate() {
+            if let Some(lock) = self.live(now, key)
+                && lock.value != value
+            {
+                return Claimed::Held { holder: lock.holder(now), which };
             }
-            lock.expires_at = now.after(claim.ttl);
-        } else {
-            let lock = Lock { value, expires_at: now.after(claim.ttl) };
-            self.locks.insert(claim.key.clone(), lock);
         }
+        if let Some(owner) = &claim.deed.owner {
+            return self.enter(now, claim, owner, &tag);
+        }
+        let expires_at = now.after(claim.ttl);
+        for key in claim.deed.keys.iter() {
+            self.locks.insert(key.clone(), Lock { value: value.into(), expires_at });
+        }
+        Claimed::Granted { fence: self.draw(now) }
+    }
+
+    /// A claim for an owner, when nobody else is in the way.
+    fn enter(&mut self, now: StoreTime, claim: &Claim, owner: &Arc<str>, tag: &[u8]) -> Claimed {
+        let keys = &claim.deed.keys;
+        let notes: Vec<_> = keys.iter().map(|key| self.entered(now, key, owner)).collect();
+        // Unless all of them are entered under one fence, a new one for all.
+        let first = notes[0].map(|facts| facts.fence);
+        let is_same = notes.iter().all(|note| note.map(|facts| facts.fence) == first);
+        let fence = first.filter(|_| is_same).unwrap_or_else(|| self.draw(now));
+        let end = now.after(claim.ttl);
+        for (key, note) in keys.iter().zip(notes) {
+            if self.live(now, key).is_some() {
+                self.prune(now, key);
+                let holds = self.holds.entry(key.clone()).or_default();
+                holds.plain |= holds.ends.is_empty();
+            } else {
+                let lock = Lock { value: owner.as_bytes().into(), expires_at: end };
+                self.locks.insert(key.clone(), lock);
+                self.holds.remove(key);
+            }
+            self.holds.entry(key.clone()).or_default().ends.insert(tag.into(), end);
+            let since = note.map_or(now.to_system_time(), |facts| facts.since);
+            let ttl = note.map_or(claim.ttl, |facts| facts.ttl.max(claim.ttl));
+            let (of, facts) = (FactsOf::Owner(Arc::clone(owner)), Facts { fence, since, ttl });
+            self.facts.insert(key.clone(), KeptFacts { of, facts, expires_at: end });
+            self.settle(key);
+        }
+        Claimed::Granted { fence }
+    }
+
+    /// What is known of the holds that the owner has already.
+    fn entered(&mut self, now: StoreTime, key: &Key, owner: &Arc<str>) -> Option<Facts> {
+        self.live(now, key)?;
+        let kept = self.facts.get(key).filter(|kept| kept.expires_at > now)?;
+        matches!(&kept.of, FactsOf::Owner(of) if of == owner).then_some(kept.facts)
+    }
+
+    fn draw(&mut self, now: StoreTime) -> u64 {
         self.last_fence = (self.last_fence + 1).max(now.0);
-        Claimed::Granted { fence: self.last_fence }
+        self.last_fence
     }
 
     pub(crate) fn renew(&mut self, now: StoreTime, renewal: &Renewal) -> Kept {
-        match self.owned(now, &renewal.key, &renewal.token) {
-            Ok(lock) => {
-                lock.expires_at = now.after(renewal.ttl);
-                Kept::Ours
-            }
-            Err(kept) => kept,
-        }
+        let deed = &renewal.deed;
+        Kept::of_all(deed.keys.iter().map(|key| self.renew_one(now, key, renewal)))
     }
 
-    pub(crate) fn record(&mut self, now: StoreTime, record: &Record) -> Kept {
-        let Record { renewal, fence, held_for } = record;
-        match self.owned(now, &renewal.key, &renewal.token) {
-            Ok(lock) => {
-                lock.expires_at = now.after(renewal.ttl);
-                let since = now.before(*held_for).to_system_time();
-                let kept = KeptFacts {
-                    of: renewal.token,
-                    facts: Facts { fence: *fence, since, ttl: renewal.ttl },
-                    expires_at: now.after(renewal.ttl * FACTS_TTLS),
-                };
-                self.facts.insert(renewal.key.clone(), kept);
-                Kept::Ours
-            }
-            Err(kept) => kept,
+    fn renew_one(&mut self, now: StoreTime, key: &Key, renewal: &Renewal) -> Result<(), Kept> {
+        let Renewal { deed, ttl, note } = renewal;
+        let expires_at = now.after(*ttl);
+        if deed.owner.is_some() {
+            let (hold, holds) = self.held(now, key, deed)?;
+            holds.ends.insert(hold, expires_at);
+            self.settle(key);
+            return Ok(());
         }
+        self.owned(now, key, deed)?.expires_at = expires_at;
+        if let Some(Note { fence, held_for }) = *note {
+            let since = now.before(held_for).to_system_time();
+            let kept = KeptFacts {
+                of: FactsOf::Token(deed.token),
+                facts: Facts { fence, since, ttl: *ttl },
+                expires_at: now.after(*ttl * FACTS_TTLS),
+            };
+            self.facts.insert(key.clone(), kept);
+        }
+        Ok(())
     }
 
-    pub(crate) fn release(
+    pub(crate) fn release(&mut self, now: StoreTime, deed: &Deed, recorded: bool) -> Kept {
+        Kept::of_all(deed.keys.iter().map(|key| self.release_one(now, key, deed, recorded)))
+    }
+
+    fn release_one(
         &mut self,
         now: StoreTime,
         key: &Key,
-        token: &Token,
+        deed: &Deed,
         recorded: bool,
-    ) -> Kept {
-        match self.owned(now, key, token) {
-            Ok(_) => {
-                self.locks.remove(key);
-                if recorded {
-                    self.facts.remove(key);
-                }
-                Kept::Ours
-            }
-            Err(kept) => kept,
+    ) -> Result<(), Kept> {
+        if deed.owner.is_some() {
+            let (hold, holds) = self.held(now, key, deed)?;
+            holds.ends.remove(&hold);
+            self.settle(key);
+            return Ok(());
         }
+        self.owned(now, key, deed)?;
+        self.locks.remove(key);
+        if recorded {
+            self.facts.remove(key);
+        }
+        Ok(())
     }
 
     pub(crate) fn inspect(&mut self, now: StoreTime, key: &Key) -> Inspection {
-        let facts = self.facts.get(key).filter(|kept| kept.expires_at > now);
-        let facts = facts.map(|kept| (kept.of, kept.facts));
         let Some(lock) = self.live(now, key) else { return Inspection::Free };
-        let is_its = |(of, _): &(Token, Facts)| lock.value.starts_with(of.as_bytes());
-        Inspection::Held(lock.holder(now, facts.filter(is_its).map(|(_, facts)| facts)))
+        let mut holder = lock.holder(now);
+        let kept = self.facts.get(key).filter(|kept| kept.expires_at > now);
+        let Some(KeptFacts { of, facts, .. }) = kept else { return Inspection::Held(holder) };
+        let is_its = match of {
+            FactsOf::Token(token) => holder.value.starts_with(token.as_bytes()),
+            FactsOf::Owner(owner) => *holder.value == *owner.as_bytes(),
+        };
+        let is_owners = matches!(of, FactsOf::Owner(_));
+        holder.facts = is_its.then_some(*facts);
+        if is_its && is_owners {
+            self.prune(now, key);
+            holder.holds = Some(self.holds.get(key).map_or_else(Box::default, Holds::tags));
+        }
+        Inspection::Held(holder)
     }
 
     pub(crate) fn evict(&mut self, now: StoreTime, key: &Key, value: &[u8]) -> bool {
@@ -117,47 +198,144 @@ impl Ledger {
         if is_it {
             self.locks.remove(key);
             self.facts.remove(key);
+            self.holds.remove(key);
         }
         is_it
     }
 
-    pub(crate) fn remaining(
+    pub(crate) fn remaining(&mut self, now: StoreTime, deed: &Deed) -> Result<Duration, Kept> {
+        let mut least = Duration::MAX;
+        for (which, key) in deed.keys.iter().enumerate() {
+            let left = self.remaining_one(now, key, deed).map_err(|kept| kept.at(which))?;
+            least = least.min(left);
+        }
+        Ok(least)
+    }
+
+    fn remaining_one(
         &mut self,
         now: StoreTime,
         key: &Key,
-        token: &Token,
+        deed: &Deed,
     ) -> Result<Duration, Kept> {
-        self.owned(now, key, token).map(|lock| lock.expires_at.since(now))
+        if deed.owner.is_some() {
+            let (hold, holds) = self.held(now, key, deed)?;
+            return Ok(holds.ends[&hold].since(now));
+        }
+        self.owned(now, key, deed).map(|lock| lock.expires_at.since(now))
     }
 
     fn live(&mut self, now: StoreTime, key: &Key) -> Option<&mut Lock> {
         self.locks.get_mut(key).filter(|lock| lock.expires_at > now)
     }
 
-    fn owned(&mut self, now: StoreTime, key: &Key, token: &Token) -> Result<&mut Lock, Kept> {
+    fn owned(&mut self, now: StoreTime, key: &Key, deed: &Deed) -> Result<&mut Lock, Kept> {
         match self.live(now, key) {
-            Some(lock) if lock.value.starts_with(token.as_bytes()) => Ok(lock),
-            Some(_) => Err(Kept::Taken),
-            None => Err(Kept::Gone),
+            Some(lock) if lock.value.starts_with(deed.token.as_bytes()) => Ok(lock),
+            Some(_) => Err(Kept::Taken(0)),
+            None => Err(Kept::Gone(0)),
         }
     }
 
+    /// The tag of our hold as it is stored (whoever resumes a lease may not know the metadata),
+    /// and all holds.
+    fn held(
+        &mut self,
+        now: StoreTime,
+        key: &Key,
+        deed: &Deed,
+    ) -> Result<(Vec<u8>, &mut Holds), Kept> {
+        let owner = deed.owner.as_deref().unwrap_or_default();
+        match self.live(now, key) {
+            None => return Err(Kept::Gone(0)),
+            Some(lock) if lock.value != owner.as_bytes() => return Err(Kept::Taken(0)),
+            Some(_) => {}
+        }
+        self.prune(now, key);
+        let holds = self.holds.get_mut(key).ok_or(Kept::Gone(0))?;
+        let tag = deed.tag();
+        let hold = if holds.ends.contains_key(&tag) {
+            tag
+        } else {
+            let by_token = |hold: &&Vec<u8>| tag.len() == Token::LEN && hold.starts_with(&tag);
+            holds.ends.keys().find(by_token).cloned().ok_or(Kept::Gone(0))?
+        };
+        Ok((hold, holds))
+    }
+
+    /// Forgets holds that have run out.
+    fn prune(&mut self, now: StoreTime, key: &Key) {
+        let Some(holds) = self.holds.get_mut(key) else { return };
+        let over = now.before(HOLD_SLACK);
+        holds.ends.retain(|_, end| *end > over);
+        if holds.expires_at <= now {
+            self.holds.remove(key);
+        }
+    }
+
+    /// Lets a lock end with the last hold that is left, or now if there is none.
+    fn settle(&mut self, key: &Key) {
+        let (Some(lock), Some(holds)) = (self.locks.get_mut(key), self.holds.get_mut(key)) else {
+            return;
+        };
+        let latest = holds.ends.values().max().copied();
+        if let Some(latest) = latest {
+            // A plain client's lock is never shortened.
+            lock.expires_at = if holds.plain { lock.expires_at.max(latest) } else { latest };
+            holds.expires_at = latest;
+            if let Some(kept) = self.facts.get_mut(key) {
+                kept.expires_at = latest;
+            }
+            return;
+        }
+        if !holds.plain {
+            self.locks.remove(key);
+        }
+        self.holds.remove(key);
+        self.facts.remove(key);
+    }
+
+    /// What a plain client does, and this store never.
+    #[cfg(test)]
+    pub(crate) fn set(&mut self, key: Key, value: &[u8], expires_at: StoreTime) {
+        self.locks.insert(key, Lock { value: value.into(), expires_at });
+    }
+
+    /// The same.
+    #[cfg(test)]
+    pub(crate) fn delete(&mut self, key: &Key) {
+        self.locks.remove(key);
+    }
+
     fn sweep(&mut self, now: StoreTime) {
-        if self.locks.len() + self.facts.len() < self.sweep_at.max(SMALLEST_SWEEP) {
+        let count = |ledger: &Self| ledger.locks.len() + ledger.facts.len() + ledger.holds.len();
+        if count(self) < self.sweep_at.max(SMALLEST_SWEEP) {
             return;
         }
         self.locks.retain(|_, lock| lock.expires_at > now);
         self.facts.retain(|_, kept| kept.expires_at > now);
+        self.holds.retain(|_, holds| holds.expires_at > now);
         self.facts.shrink_to_fit();
-        self.sweep_at = (self.locks.len() + self.facts.len()) * 2;
+        self.holds.shrink_to_fit();
+        self.sweep_at = count(self) * 2;
         self.locks.shrink_to(self.sweep_at);
     }
 }
 
+impl Holds {
+    /// Those that end first first; that of a plain client, which is empty, last.
+    fn tags(&self) -> Box<[Box<[u8]>]> {
+        let mut tags: Vec<_> = self.ends.iter().collect();
+        tags.sort_by_key(|(tag, end)| (**end, *tag));
+        let tags = tags.into_iter().map(|(tag, _)| tag.as_slice());
+        tags.chain(self.plain.then_some(&[][..])).map(Box::from).collect()
+    }
+}
+
 impl Lock {
-    fn holder(&self, now: StoreTime, facts: Option<Facts>) -> Holder {
+    fn holder(&self, now: StoreTime) -> Holder {
         let remaining = Remaining::For(self.expires_at.since(now));
-        Holder { value: self.value.as_slice().into(), remaining, facts }
+        Holder { value: self.value.as_slice().into(), remaining, facts: None, holds: None }
     }
 }
 
@@ -182,6 +360,10 @@ impl StoreTime {
 
 const SMALLEST_SWEEP: usize = 1_024;
 
+/// For so long a hold that has run out counts while its lock is there: servers' clocks for the
+/// two may differ a little.
+const HOLD_SLACK: Duration = Duration::from_millis(100);
+
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX / 4)
 }
@@ -189,18 +371,28 @@ fn micros(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::name::Prefix;
+    use crate::name::{Keys, Prefix};
 
     const TTL: Duration = Duration::from_secs(10);
     const NOW: StoreTime = StoreTime(1_000_000_000);
 
     fn claim(name: &str) -> Claim {
-        let key = Key::new(&Prefix::default(), name).unwrap();
-        Claim { key, token: Token::generate(), metadata: b"who"[..].into(), ttl: TTL }
+        claim_all(&[name], None)
+    }
+
+    fn claim_all(names: &[&str], owner: Option<&str>) -> Claim {
+        let keys = Keys::new(&Prefix::default(), names.iter().copied()).unwrap();
+        let (token, metadata) = (Token::generate(), b"who"[..].into());
+        let deed = Deed { keys, token, owner: owner.map(Arc::from), metadata };
+        Claim { deed: Arc::new(deed), ttl: TTL }
     }
 
     fn renewal(claim: &Claim) -> Renewal {
-        Renewal { key: claim.key.clone(), token: claim.token, ttl: claim.ttl }
+        Renewal { deed: Arc::clone(&claim.deed), ttl: claim.ttl, note: None }
+    }
+
+    fn key(claim: &Claim) -> &Key {
+        claim.deed.keys.first()
     }
 
     fn fence(claimed: Claimed) -> u64 {
@@ -214,7 +406,9 @@ mod tests {
     fn a_claim_on_a_held_name_tells_the_holder() {
         let mut ledger = Ledger::default();
         fence(ledger.claim(NOW, &claim("a")));
-        let Claimed::Held(holder) = ledger.claim(NOW.after(TTL / 2), &claim("a")) else { panic!() };
+        let Claimed::Held { holder, which: 0 } = ledger.claim(NOW.after(TTL / 2), &claim("a")) else {
+            panic!()
+        };
         assert_eq!(holder.remaining(), Remaining::For(TTL / 2));
         assert_eq!(holder.metadata(), Some(&b"who"[..]));
     }
@@ -226,7 +420,7 @@ mod tests {
         let first = fence(ledger.claim(NOW, &claim));
         let later = NOW.after(TTL / 2);
         assert!(fence(ledger.claim(later, &claim)) > first);
-        assert_eq!(ledger.remaining(later, &claim.key, &claim.token), Ok(TTL));
+        assert_eq!(ledger.remaining(later, &claim.deed), Ok(TTL));
     }
 
     #[test]
@@ -248,8 +442,8 @@ mod tests {
         let ours = claim("a");
         fence(ledger.claim(NOW, &ours));
         let end = NOW.after(TTL);
-        assert_eq!(ledger.renew(end, &renewal(&ours)), Kept::Gone);
-        assert!(ledger.inspect(end, &ours.key).is_free());
+        assert_eq!(ledger.renew(end, &renewal(&ours)), Kept::Gone(0));
+        assert!(ledger.inspect(end, key(&ours)).is_free());
     }
 
     #[test]
@@ -257,11 +451,11 @@ mod tests {
         let mut ledger = Ledger::default();
         let (ours, theirs) = (claim("a"), claim("a"));
         fence(ledger.claim(NOW, &theirs));
-        assert_eq!(ledger.renew(NOW, &renewal(&ours)), Kept::Taken);
-        assert_eq!(ledger.release(NOW, &ours.key, &ours.token, false), Kept::Taken);
-        assert_eq!(ledger.remaining(NOW, &ours.key, &ours.token), Err(Kept::Taken));
-        assert_eq!(ledger.release(NOW, &theirs.key, &theirs.token, true), Kept::Ours);
-        assert_eq!(ledger.release(NOW, &theirs.key, &theirs.token, true), Kept::Gone);
+        assert_eq!(ledger.renew(NOW, &renewal(&ours)), Kept::Taken(0));
+        assert_eq!(ledger.release(NOW, &ours.deed, false), Kept::Taken(0));
+        assert_eq!(ledger.remaining(NOW, &ours.deed), Err(Kept::Taken(0)));
+        assert_eq!(ledger.release(NOW, &theirs.deed, true), Kept::Ours);
+        assert_eq!(ledger.release(NOW, &theirs.deed, true), Kept::Gone(0));
     }
 
     #[test]
@@ -269,11 +463,81 @@ mod tests {
         let mut ledger = Ledger::default();
         let (seen, later) = (claim("a"), claim("a"));
         fence(ledger.claim(NOW, &seen));
-        ledger.release(NOW, &seen.key, &seen.token, false);
+        ledger.release(NOW, &seen.deed, false);
         fence(ledger.claim(NOW, &later));
-        assert!(!ledger.evict(NOW, &seen.key, &seen.value()));
-        assert!(ledger.evict(NOW, &later.key, &later.value()));
-        assert!(ledger.inspect(NOW, &later.key).is_free());
+        assert!(!ledger.evict(NOW, key(&seen), &seen.deed.tag()));
+        assert!(ledger.evict(NOW, key(&later), &later.deed.tag()));
+        assert!(ledger.inspect(NOW, key(&later)).is_free());
+    }
+
+    #[test]
+    fn several_names_are_taken_all_or_none_and_lost_as_one() {
+        let mut ledger = Ledger::default();
+        fence(ledger.claim(NOW, &claim("b")));
+        let both = claim_all(&["a", "b"], None);
+        assert!(matches!(ledger.claim(NOW, &both), Claimed::Held { which: 1, .. }));
+        let ours = claim_all(&["a", "c"], None);
+        fence(ledger.claim(NOW, &ours));
+        assert_eq!(ledger.renew(NOW, &renewal(&ours)), Kept::Ours);
+        let c = ours.deed.keys.at(1);
+        assert!(ledger.evict(NOW, c, &ours.deed.tag()));
+        assert_eq!(ledger.renew(NOW, &renewal(&ours)), Kept::Gone(1));
+        assert_eq!(ledger.remaining(NOW, &ours.deed), Err(Kept::Gone(1)));
+        assert_eq!(ledger.release(NOW, &ours.deed, false), Kept::Gone(1));
+        assert!(ledger.inspect(NOW, key(&ours)).is_free(), "the rest is released all the same");
+    }
+
+    #[test]
+    fn an_owner_enters_by_one_fence_and_the_last_hold_frees_the_lock() {
+        let mut ledger = Ledger::default();
+        let [one, two] = [claim_all(&["a"], Some("x")), claim_all(&["a"], Some("x"))];
+        let first = fence(ledger.claim(NOW, &one));
+        assert_eq!(fence(ledger.claim(NOW, &two)), first);
+        assert_eq!(fence(ledger.claim(NOW, &two)), first, "asked again, it is still one hold");
+        for other in [claim("a"), claim_all(&["a"], Some("xx")), claim_all(&["a"], Some("X"))] {
+            assert!(matches!(ledger.claim(NOW, &other), Claimed::Held { .. }));
+        }
+        assert_eq!(ledger.release(NOW, &two.deed, true), Kept::Ours);
+        assert_eq!(ledger.release(NOW, &two.deed, true), Kept::Gone(0), "released once");
+        assert_eq!(ledger.renew(NOW, &renewal(&two)), Kept::Gone(0), "nor brought back");
+        assert_eq!(ledger.renew(NOW, &renewal(&one)), Kept::Ours);
+        assert_eq!(ledger.release(NOW, &one.deed, true), Kept::Ours);
+        assert!(ledger.inspect(NOW, key(&one)).is_free());
+        assert!(fence(ledger.claim(NOW, &two)) > first);
+    }
+
+    #[test]
+    fn a_hold_that_ran_out_frees_nothing_and_does_not_come_back() {
+        let mut ledger = Ledger::default();
+        let [crashed, alive] = [claim_all(&["a"], Some("x")), claim_all(&["a"], Some("x"))];
+        fence(ledger.claim(NOW, &crashed));
+        fence(ledger.claim(NOW.after(TTL / 2), &alive));
+        let later = NOW.after(TTL + TTL / 4);
+        assert_eq!(ledger.renew(later, &renewal(&crashed)), Kept::Gone(0));
+        assert_eq!(ledger.remaining(later, &alive.deed), Ok(TTL / 4));
+        let end = NOW.after(TTL + TTL / 2);
+        assert!(ledger.inspect(end, key(&alive)).is_free(), "the lock ends with the last hold");
+    }
+
+    #[test]
+    fn entering_some_of_several_names_anew_draws_a_new_fence_for_all() {
+        let mut ledger = Ledger::default();
+        let first = fence(ledger.claim(NOW, &claim_all(&["a"], Some("x"))));
+        let both = fence(ledger.claim(NOW, &claim_all(&["a", "b"], Some("x"))));
+        assert!(both > first);
+        assert_eq!(fence(ledger.claim(NOW, &claim_all(&["b", "a"], Some("x")))), both);
+        assert_eq!(fence(ledger.claim(NOW, &claim_all(&["a"], Some("x")))), both);
+    }
+
+    #[test]
+    fn a_plain_clients_lock_with_the_owners_value_outlives_our_hold() {
+        let mut ledger = Ledger::default();
+        let ours = claim_all(&["a"], Some("x"));
+        ledger.set(key(&ours).clone(), b"x", NOW.after(2 * TTL));
+        fence(ledger.claim(NOW, &ours));
+        assert_eq!(ledger.release(NOW, &ours.deed, true), Kept::Ours);
+        let Inspection::Held(holder) = ledger.inspect(NOW, key(&ours)) else { panic!() };
+        assert_eq!(holder.remaining(), Remaining::For(2 * TTL));
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The ledger against Redis: random sequences of requests, compared reply for reply.
 //!
 //! Time passes on both sides when the sequence says so. In the ledger `now` is an argument;
-//! on the server every key's expiry is brought forward by as much. The little real time that
+//! on the server every key's expiry, and the end of every hold, is brought forward by as much. The little real time that
 //! goes by meanwhile makes no difference: TTLs and pauses are chosen so that nothing ends
 //! within seconds of a request.
 //!
 //! A sequence that fails is shrunk, and its seed kept in `proptest-regressions/`.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use leasehold_testing::RedisServer;
@@ -16,33 +17,46 @@ use proptest::test_runner::{Config, TestRunner};
 use super::redis::RedisStore;
 use super::redis::address;
 use super::redis::connect::OwnConnections;
-use super::{Call, Claim, Claimed, Kept, Record, Renewal, Store};
+use super::{Call, Claim, Claimed, Kept, Note, Renewal, Store};
+use crate::deed::Deed;
 use crate::inspect::{Holder, Inspection, Remaining};
-use crate::name::{Key, Prefix};
+use crate::name::{Key, Keys, Prefix};
 use crate::proto::ledger::{Ledger, StoreTime};
 use crate::token::Token;
 
 const NAMES: usize = 3;
-const CLAIMANTS: usize = 4;
+const CLAIMANTS: usize = 6;
+
+/// A lease that may or may not be: names, and who asks for it. Claimants 4 and 5 have one owner.
+#[derive(Clone, Debug)]
+struct Lease {
+    names: Vec<usize>,
+    by: usize,
+    ttl: Duration,
+}
 
 #[derive(Clone, Debug)]
 enum Request {
-    Claim { name: usize, by: usize, ttl: Duration },
-    Renew(Vec<(usize, usize, Duration)>),
-    Record(Vec<(usize, usize, Duration)>),
-    Release { name: usize, by: usize, recorded: bool },
+    Claim(Lease),
+    Renew(Vec<Lease>),
+    Note(Vec<Lease>),
+    Release { lease: Lease, recorded: bool },
     Inspect { name: usize },
     Evict { name: usize, seen: usize },
-    Remaining { name: usize, by: usize },
+    Remaining(Lease),
+    /// What a plain client does that has the owner's value.
+    Set { name: usize },
+    Delete { name: usize },
     Pass(Duration),
 }
 
-/// What came back, with what must differ taken out: the value of a fence (only its growth is
-/// comparable) and what a clock showed.
+/// What came back, with what must differ taken out: the value of a fence and what a clock
+/// showed.
 #[derive(Debug, PartialEq)]
 enum Reply {
     Granted,
     Held(Seen),
+    HeldAt(usize, Seen),
     Kept(Vec<Kept>),
     Free,
     Evicted(bool),
@@ -56,6 +70,7 @@ struct Seen {
     remaining: Rough,
     fence: Option<u64>,
     ttl: Option<Duration>,
+    holds: Option<Vec<Box<[u8]>>>,
 }
 
 /// A duration that is equal to those within four seconds, which no run of a sequence takes.
@@ -94,17 +109,29 @@ fn the_ledger_and_the_scripts_agree() {
 fn request() -> impl Strategy<Value = Request> {
     // Pauses are whole tens of seconds and TTLs are not, nor are eight of them.
     let ttl = || prop::sample::select(vec![15_500, 25_500, 45_500]).prop_map(Duration::from_millis);
-    let lease = || (0..NAMES, 0..CLAIMANTS, ttl());
-    let leases = || prop::collection::vec(lease(), 1..5);
+    let names = || prop::collection::vec(0..NAMES, 1..3);
+    let lease = || {
+        (names(), 0..CLAIMANTS, ttl()).prop_map(|(names, by, ttl)| Lease { names, by, ttl })
+    };
+    // All of one kind: with an owner, or without one.
+    let leases = || {
+        (prop::collection::vec(lease(), 1..5), any::<bool>()).prop_map(|(mut leases, owned)| {
+            leases.iter_mut().for_each(|lease| lease.by = lease.by % if owned { 2 } else { 4 });
+            leases.iter_mut().for_each(|lease| lease.by += if owned { 4 } else { 0 });
+            leases
+        })
+    };
     prop_oneof![
-        6 => lease().prop_map(|(name, by, ttl)| Request::Claim { name, by, ttl }),
+        8 => lease().prop_map(Request::Claim),
         3 => leases().prop_map(Request::Renew),
-        3 => leases().prop_map(Request::Record),
-        3 => (0..NAMES, 0..CLAIMANTS, any::<bool>())
-            .prop_map(|(name, by, recorded)| Request::Release { name, by, recorded }),
+        3 => leases().prop_map(Request::Note),
+        4 => (lease(), any::<bool>())
+            .prop_map(|(lease, recorded)| Request::Release { lease, recorded }),
         3 => (0..NAMES).prop_map(|name| Request::Inspect { name }),
         1 => (0..NAMES, 0..CLAIMANTS).prop_map(|(name, seen)| Request::Evict { name, seen }),
-        2 => (0..NAMES, 0..CLAIMANTS).prop_map(|(name, by)| Request::Remaining { name, by }),
+        2 => lease().prop_map(Request::Remaining),
+        1 => (0..NAMES).prop_map(|name| Request::Set { name }),
+        1 => (0..NAMES).prop_map(|name| Request::Delete { name }),
         3 => (1..7u64).prop_map(|tens| Request::Pass(Duration::from_secs(10 * tens))),
     ]
 }
@@ -118,7 +145,8 @@ struct Both<'a> {
     now: StoreTime,
     keys: Vec<Key>,
     tokens: Vec<Token>,
-    last_fences: (u64, u64),
+    /// Those of the ledger and of the server, pair by pair.
+    fences: Vec<(u64, u64)>,
 }
 
 impl<'a> Both<'a> {
@@ -139,7 +167,7 @@ impl<'a> Both<'a> {
             now: StoreTime(1_000_000_000_000),
             keys: (0..NAMES).map(key).collect(),
             tokens: (0..CLAIMANTS).map(|_| Token::generate()).collect(),
-            last_fences: (0, 0),
+            fences: Vec::new(),
         }
     }
 
@@ -147,32 +175,22 @@ impl<'a> Both<'a> {
     fn send(&mut self, request: &Request) -> (Reply, Reply) {
         let now = self.now;
         match request {
-            Request::Claim { name, by, ttl } => {
-                let claim = self.claim(*name, *by, *ttl);
+            Request::Claim(lease) => {
+                let claim = Claim { deed: self.deed(lease), ttl: lease.ttl };
                 let here = self.ledger.claim(now, &claim);
                 let there = self.wait(self.store.claim(&claim));
-                let (last_here, last_there) = &mut self.last_fences;
-                (claimed(here, last_here), claimed(there, last_there))
+                self.compare_fences(&here, &there, claim.deed.owner.is_some());
+                (claimed(here), claimed(there))
             }
-            Request::Renew(leases) => {
-                let renewals: Vec<_> = leases.iter().map(|lease| self.renewal(*lease)).collect();
-                let here = renewals.iter().map(|one| self.ledger.renew(now, one)).collect();
-                (Reply::Kept(here), Reply::Kept(self.wait(self.store.renew(&renewals))))
-            }
-            Request::Record(leases) => {
-                let record = |(n, lease): (usize, &(usize, usize, Duration))| Record {
-                    renewal: self.renewal(*lease),
-                    fence: 1_700_000_000_000_000 + u64::try_from(n).unwrap(),
-                    held_for: Duration::from_secs(3),
-                };
-                let records: Vec<_> = leases.iter().enumerate().map(record).collect();
-                let here = records.iter().map(|one| self.ledger.record(now, one)).collect();
-                (Reply::Kept(here), Reply::Kept(self.wait(self.store.record(&records))))
-            }
-            Request::Release { name, by, recorded } => {
-                let (key, token) = (&self.keys[*name], &self.tokens[*by]);
-                let here = self.ledger.release(now, key, token, *recorded);
-                let there = self.wait(self.store.release(key, token, *recorded));
+            Request::Renew(leases) => self.renew(leases, |_| None),
+            Request::Note(leases) => self.renew(leases, |n| {
+                let fence = 1_700_000_000_000_000 + u64::try_from(n).unwrap();
+                Some(Note { fence, held_for: Duration::from_secs(3) })
+            }),
+            Request::Release { lease, recorded } => {
+                let deed = self.deed(lease);
+                let here = self.ledger.release(now, &deed, *recorded);
+                let there = self.wait(self.store.release(&deed, *recorded));
                 (Reply::Kept(vec![here]), Reply::Kept(vec![there]))
             }
             Request::Inspect { name } => {
@@ -181,16 +199,32 @@ impl<'a> Both<'a> {
                 (inspected(here), inspected(there))
             }
             Request::Evict { name, seen } => {
-                let value = self.claim(*name, *seen, Duration::ZERO).value();
+                let deed = self.deed(&Lease { names: vec![*name], by: *seen, ttl: Duration::ZERO });
+                let value = deed.owner.as_ref().map_or(deed.tag(), |owner| owner.as_bytes().into());
                 let here = self.ledger.evict(now, &self.keys[*name], &value);
                 let there = self.wait(self.store.evict(&self.keys[*name], &value));
                 (Reply::Evicted(here), Reply::Evicted(there))
             }
-            Request::Remaining { name, by } => {
-                let (key, token) = (&self.keys[*name], &self.tokens[*by]);
-                let here = self.ledger.remaining(now, key, token).map(Rough);
-                let there = self.wait(self.store.remaining(key, token)).map(Rough);
+            Request::Remaining(lease) => {
+                let deed = self.deed(lease);
+                let here = self.ledger.remaining(now, &deed).map(Rough);
+                let there = self.wait(self.store.remaining(&deed)).map(Rough);
                 (Reply::Remaining(here), Reply::Remaining(there))
+            }
+            Request::Set { name } => {
+                let key = &self.keys[*name];
+                let end = StoreTime(now.0 + PLAIN_MS * 1_000);
+                self.ledger.set(key.clone(), OWNER.as_bytes(), end);
+                let mut set = ::redis::cmd("SET");
+                set.arg(key.lock()).arg(OWNER).arg("PX").arg(PLAIN_MS);
+                set.exec(&mut self.connection).unwrap();
+                (Reply::Nothing, Reply::Nothing)
+            }
+            Request::Delete { name } => {
+                let key = &self.keys[*name];
+                self.ledger.delete(key);
+                ::redis::cmd("DEL").arg(key.lock()).exec(&mut self.connection).unwrap();
+                (Reply::Nothing, Reply::Nothing)
             }
             Request::Pass(time) => {
                 self.now = StoreTime(self.now.0 + u64::try_from(time.as_micros()).unwrap());
@@ -200,14 +234,43 @@ impl<'a> Both<'a> {
         }
     }
 
-    /// Metadata differs from claimant to claimant, and one has none.
-    fn claim(&self, name: usize, by: usize, ttl: Duration) -> Claim {
-        let metadata = ["", "one", "two words", "\0"][by].as_bytes().into();
-        Claim { key: self.keys[name].clone(), token: self.tokens[by], metadata, ttl }
+    fn renew(
+        &mut self,
+        leases: &[Lease],
+        note: impl Fn(usize) -> Option<Note>,
+    ) -> (Reply, Reply) {
+        let renewal = |(n, lease): (usize, &Lease)| {
+            let (deed, ttl) = (self.deed(lease), lease.ttl);
+            let note = note(n).filter(|_| deed.owner.is_none());
+            Renewal { deed, ttl, note }
+        };
+        let renewals: Vec<_> = leases.iter().enumerate().map(renewal).collect();
+        let here = renewals.iter().map(|one| self.ledger.renew(self.now, one)).collect();
+        (Reply::Kept(here), Reply::Kept(self.wait(self.store.renew(&renewals))))
     }
 
-    fn renewal(&self, (name, by, ttl): (usize, usize, Duration)) -> Renewal {
-        Renewal { key: self.keys[name].clone(), token: self.tokens[by], ttl }
+    /// Metadata differs from claimant to claimant, and one has none.
+    fn deed(&self, lease: &Lease) -> Arc<Deed> {
+        let metadata = ["", "one", "two words", "\0", "", "entered"][lease.by].as_bytes().into();
+        let names = lease.names.iter().map(|name| self.keys[*name].name());
+        let keys = Keys::new(&Prefix::default(), names).unwrap();
+        let owner = (lease.by >= 4).then(|| OWNER.into());
+        Arc::new(Deed { keys, token: self.tokens[lease.by], owner, metadata })
+    }
+
+    /// Their values differ, their growth must not: both draw a new one, or neither does.
+    fn compare_fences(&mut self, here: &Claimed, there: &Claimed, is_owners: bool) {
+        let (Claimed::Granted { fence: here }, Claimed::Granted { fence: there }) = (here, there)
+        else {
+            return;
+        };
+        let pairs = &mut self.fences;
+        let last = pairs.iter().max().copied().unwrap_or_default();
+        if is_owners && pairs.contains(&(*here, *there)) {
+            return; // entered again
+        }
+        assert!(*here > last.0 && *there > last.1, "{here} and {there} after {last:?}");
+        pairs.push((*here, *there));
     }
 
     fn wait<T>(&self, call: Call<T>) -> T {
@@ -215,49 +278,68 @@ impl<'a> Both<'a> {
     }
 
     fn bring_expiries_forward(&mut self, time: Duration) {
+        let time_ms = i64::try_from(time.as_millis()).unwrap();
         for key in &self.keys {
-            for key in [key.lock().to_owned(), key.facts()] {
+            let holds: Vec<Vec<u8>> = ::redis::cmd("ZRANGEBYSCORE")
+                .arg(key.holds())
+                .arg("-inf")
+                .arg("(+inf")
+                .query(&mut self.connection)
+                .unwrap();
+            for hold in holds {
+                let mut command = ::redis::cmd("ZINCRBY");
+                command.arg(key.holds()).arg(-time_ms).arg(hold).exec(&mut self.connection).unwrap();
+            }
+            for key in [key.lock().to_owned(), key.facts(), key.holds()] {
                 let left: i64 = ::redis::cmd("PTTL").arg(&key).query(&mut self.connection).unwrap();
                 assert_ne!(left, -1, "{key} would live for ever");
                 if left > 0 {
-                    let left = left - i64::try_from(time.as_millis()).unwrap();
                     let mut command = ::redis::cmd("PEXPIRE");
-                    command.arg(&key).arg(left).exec(&mut self.connection).unwrap();
+                    command.arg(&key).arg(left - time_ms).exec(&mut self.connection).unwrap();
                 }
             }
         }
     }
 }
 
-fn claimed(claimed: Claimed, last_fence: &mut u64) -> Reply {
+fn claimed(claimed: Claimed) -> Reply {
     match claimed {
-        Claimed::Granted { fence } => {
-            assert!(fence > *last_fence, "fence {fence} after {last_fence}");
-            *last_fence = fence;
-            Reply::Granted
-        }
-        Claimed::Held(holder) => Reply::Held(seen(holder)),
-        Claimed::Foreign { type_name } => panic!("a foreign {type_name}"),
+        Claimed::Granted { .. } => Reply::Granted,
+        Claimed::Held { holder, which } => Reply::HeldAt(which, seen(holder, false)),
+        Claimed::Foreign { type_name, .. } => panic!("a foreign {type_name}"),
     }
 }
 
 fn inspected(inspection: Inspection) -> Reply {
     match inspection {
         Inspection::Free => Reply::Free,
-        Inspection::Held(holder) => Reply::Held(seen(holder)),
+        Inspection::Held(holder) => {
+            // An owner's fence is drawn, and so its value differs.
+            let is_owners = holder.owner().is_some();
+            Reply::Held(seen(holder, is_owners))
+        }
         Inspection::Foreign { type_name } => panic!("a foreign {type_name}"),
     }
 }
 
-fn seen(holder: Holder) -> Seen {
+fn seen(holder: Holder, is_owners: bool) -> Seen {
     if let Some(facts) = &holder.facts {
         assert!(facts.since > SystemTime::UNIX_EPOCH);
     }
     let Remaining::For(remaining) = holder.remaining else { panic!("no expiry") };
+    // Those that end at one time come in an order of the store's own.
+    let mut holds = holder.holds.map(Vec::from);
+    holds.iter_mut().for_each(|holds| holds.sort());
     Seen {
         value: holder.value,
         remaining: Rough(remaining),
-        fence: holder.facts.map(|facts| facts.fence),
+        fence: holder.facts.map(|facts| if is_owners { 0 } else { facts.fence }),
         ttl: holder.facts.map(|facts| facts.ttl),
+        holds,
     }
 }
+
+const OWNER: &str = "request 7f3a";
+
+/// How long a plain client's lock lasts; not a whole number of tens of seconds either.
+const PLAIN_MS: u64 = 35_500;

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use crate::clock::{Clock, Moment};
+use crate::deed::Deed;
 use crate::inspect::Inspection;
 use crate::name::Key;
 use crate::proto::ledger::{Ledger, StoreTime};
-use crate::store::{Call, Claim, Claimed, Kept, Record, Renewal, Store};
-use crate::token::Token;
+use crate::store::{Call, Claim, Claimed, Kept, Renewal, Store};
 
 pub(crate) struct MemoryStore {
     ledger: Mutex<Ledger>,
@@ -59,14 +59,9 @@ impl Store for MemoryStore {
         done(renewals.iter().map(|renewal| ledger.renew(now, renewal)).collect())
     }
 
-    fn record(&self, records: &[Record]) -> Call<Vec<Kept>> {
+    fn release(&self, deed: &Arc<Deed>, recorded: bool) -> Call<Kept> {
         let (mut ledger, now) = self.open();
-        done(records.iter().map(|record| ledger.record(now, record)).collect())
-    }
-
-    fn release(&self, key: &Key, token: &Token, recorded: bool) -> Call<Kept> {
-        let (mut ledger, now) = self.open();
-        done(ledger.release(now, key, token, recorded))
+        done(ledger.release(now, deed, recorded))
     }
 
     fn inspect(&self, key: &Key) -> Call<Inspection> {
@@ -79,9 +74,9 @@ impl Store for MemoryStore {
         done(ledger.evict(now, key, value))
     }
 
-    fn remaining(&self, key: &Key, token: &Token) -> Call<Result<Duration, Kept>> {
+    fn remaining(&self, deed: &Deed) -> Call<Result<Duration, Kept>> {
         let (mut ledger, now) = self.open();
-        done(ledger.remaining(now, key, token))
+        done(ledger.remaining(now, deed))
     }
 
     fn is_inline(&self) -> bool {

@@ -5,11 +5,14 @@
 //!
 //! What every store promises:
 //!
-//! - `claim` takes a free name, with value and expiry in one step, and draws a fence above
-//!   every earlier one. Asked again with the same token, it grants again, for a full TTL
-//!   from then on and with a new fence.
+//! - `claim` takes free names, all or none, with value and expiry in one step, and draws a
+//!   fence above every earlier one. Asked again with the same token, it grants again, for a
+//!   full TTL from then on and with a new fence.
+//! - For an owner it also enters names that the owner has already, by the same fence. Each
+//!   acquisition is a hold with an end of its own; asked again with the same token, it is still
+//!   one. A name is free when its last hold has gone or run out.
 //! - `renew` and `release` act only where the stored token is ours; `renew` never makes a
-//!   key.
+//!   key, nor a hold.
 //! - A request that returned an error with
 //!   [`is_maybe_applied`](crate::error::Unreachable::is_maybe_applied) may have been
 //!   carried out, or be carried out later; one that returned another error was not.
@@ -21,11 +24,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Moment;
+use crate::deed::Deed;
 use crate::error::StoreError;
 use crate::inspect::{Holder, Inspection};
 use crate::lease::LossReason;
 use crate::name::Key;
-use crate::token::Token;
 
 pub(crate) mod memory;
 #[cfg(feature = "redis")]
@@ -41,22 +44,19 @@ pub(crate) type Call<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + S
 pub(crate) trait Store: Send + Sync + fmt::Debug {
     fn claim(&self, claim: &Claim) -> Call<Claimed>;
 
-    /// Renews each, and answers in the same order.
+    /// Renews each, and answers in the same order. All of them are of one [`RenewalKind`].
     fn renew(&self, renewals: &[Renewal]) -> Call<Vec<Kept>>;
 
-    /// The same, and notes down what an operator may ask for.
-    fn record(&self, records: &[Record]) -> Call<Vec<Kept>>;
-
     /// Gives the lease back. `recorded` says that the keeper has written facts, which go too.
-    fn release(&self, key: &Key, token: &Token, recorded: bool) -> Call<Kept>;
+    fn release(&self, deed: &Arc<Deed>, recorded: bool) -> Call<Kept>;
 
     fn inspect(&self, key: &Key) -> Call<Inspection>;
 
     /// Removes the lock if its value is still `value`. Answers whether it was.
     fn evict(&self, key: &Key, value: &[u8]) -> Call<bool>;
 
-    /// How long our token still has in the store; `Err` in the answer says why it has none.
-    fn remaining(&self, key: &Key, token: &Token) -> Call<Result<Duration, Kept>>;
+    /// How long the lease still has in the store; `Err` in the answer says why it has none.
+    fn remaining(&self, deed: &Deed) -> Call<Result<Duration, Kept>>;
 
     /// A request sent at that moment got no answer in time: the connection may be dead.
     fn suspect(&self, _sent_at: Moment) {}
@@ -75,17 +75,8 @@ pub(crate) trait Store: Send + Sync + fmt::Debug {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
-    pub(crate) key: Key,
-    pub(crate) token: Token,
-    pub(crate) metadata: Arc<[u8]>,
+    pub(crate) deed: Arc<Deed>,
     pub(crate) ttl: Duration,
-}
-
-impl Claim {
-    /// What is stored under the name: the token, and behind it the metadata.
-    pub(crate) fn value(&self) -> Vec<u8> {
-        [self.token.as_bytes(), &self.metadata].concat()
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,27 +84,50 @@ pub(crate) enum Claimed {
     Granted {
         fence: u64,
     },
-    Held(Holder),
-    /// The key is not a string and so not a lock.
+    /// Somebody else has one of the names; `which` is its place among them.
+    Held {
+        holder: Holder,
+        which: usize,
+    },
+    /// The key of one of the names is not a string and so not a lock.
     Foreign {
         type_name: Box<str>,
+        which: usize,
     },
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Renewal {
-    pub(crate) key: Key,
-    pub(crate) token: Token,
+    pub(crate) deed: Arc<Deed>,
     pub(crate) ttl: Duration,
+    /// What to note down for an operator, if anything. An owner's claims have done so already.
+    pub(crate) note: Option<Note>,
 }
 
-/// A renewal with which the keeper tells an operator about the lease.
-#[derive(Clone, Debug)]
-pub(crate) struct Record {
-    pub(crate) renewal: Renewal,
+/// What the keeper tells an operator about a lease.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Note {
     pub(crate) fence: u64,
     /// A duration and not a time: the store subtracts it from its own clock.
     pub(crate) held_for: Duration,
+}
+
+/// What goes to the store in one call is of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum RenewalKind {
+    Plain,
+    Noted,
+    Owned,
+}
+
+impl Renewal {
+    pub(crate) fn kind(&self) -> RenewalKind {
+        match (&self.deed.owner, self.note) {
+            (Some(_), _) => RenewalKind::Owned,
+            (None, Some(_)) => RenewalKind::Noted,
+            (None, None) => RenewalKind::Plain,
+        }
+    }
 }
 
 /// How many TTLs the facts of a lease live after they were written.
@@ -124,15 +138,44 @@ pub(crate) const FACTS_TTLS: u32 = 8;
 pub(crate) enum Kept {
     /// It was ours, and was renewed or released.
     Ours,
-    /// Nobody has it.
-    Gone,
-    /// Somebody else has it.
-    Taken,
+    /// Nobody has this one of its names, or, with an owner, our hold on it is gone.
+    Gone(usize),
+    /// Somebody else has this one of its names.
+    Taken(usize),
 }
 
 impl Kept {
     /// What this means for a lease that was thought to be ours.
     pub(crate) fn loss(self) -> LossReason {
-        if self == Self::Taken { LossReason::Taken } else { LossReason::Released }
+        if matches!(self, Self::Taken(_)) { LossReason::Taken } else { LossReason::Released }
+    }
+
+    /// Which of the names it is about.
+    pub(crate) fn which(self) -> usize {
+        match self {
+            Self::Ours => 0,
+            Self::Gone(which) | Self::Taken(which) => which,
+        }
+    }
+
+    /// The same at another place among the names.
+    pub(crate) fn at(self, which: usize) -> Self {
+        match self {
+            Self::Ours => Self::Ours,
+            Self::Gone(_) => Self::Gone(which),
+            Self::Taken(_) => Self::Taken(which),
+        }
+    }
+
+    /// What became of a lease as a whole: the first of its names that is not ours counts. Looks
+    /// at all of them.
+    pub(crate) fn of_all(each: impl IntoIterator<Item = Result<(), Self>>) -> Self {
+        let mut whole = Self::Ours;
+        for (which, one) in each.into_iter().enumerate() {
+            if let (Self::Ours, Err(kept)) = (whole, one) {
+                whole = kept.at(which);
+            }
+        }
+        whole
     }
 }

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -16,14 +17,20 @@ use ::redis::{AsyncConnectionConfig, Client, Cmd, ConnectionAddr, RedisError, Va
 use tokio::runtime::{Handle, Id as RuntimeId};
 use tokio::sync::oneshot;
 
+use super::gather::{self, Gathering, Item};
 use super::reply::{LinkError, Stage};
 use crate::clock::{Clock, Moment};
 
-pub(crate) type Reply = Pin<Box<dyn Future<Output = Result<Value, LinkError>> + Send>>;
+pub(crate) type Outcome = Result<Value, LinkError>;
+pub(crate) type Reply = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// Something that carries a command to a server and its reply back.
 pub(crate) trait Link: Send + Sync + fmt::Debug {
     fn send(&self, command: Arc<Cmd>) -> Reply;
+
+    /// Sends what can share a call with others, and does so where there are any. The part of
+    /// the reply that is about it.
+    fn gather(self: Arc<Self>, item: Item) -> Reply;
 
     /// A command sent at that moment got no answer in time.
     fn suspect(&self, _sent_at: Moment) {}
@@ -39,7 +46,7 @@ pub(crate) struct OwnConnections {
 
 struct Shared {
     client: Client,
-    address: Box<str>,
+    address: Arc<str>,
     connect_timeout: Duration,
     command_timeout: Duration,
     lanes: Mutex<HashMap<RuntimeId, Arc<Lane>>>,
@@ -56,16 +63,20 @@ enum LaneState {
     Idle,
     /// A task of the runtime's connects, and tells these. It is nobody's own, so that one who
     /// gives up does not make the others begin again.
-    Connecting(Vec<oneshot::Sender<Result<Ready, LinkError>>>),
-    Ready(Ready),
+    Connecting(Vec<oneshot::Sender<Result<Arc<Connected>, LinkError>>>),
+    Ready(Arc<Connected>),
     Failed(Moment, LinkError),
 }
 
-#[derive(Clone)]
-struct Ready {
+/// A connection, on the runtime that drives it.
+pub(super) struct Connected {
     connection: MultiplexedConnection,
+    pub(super) runtime: Handle,
+    pub(super) gathering: Gathering,
     since: Moment,
-    silence: Arc<Silence>,
+    silence: Silence,
+    lane: Weak<Lane>,
+    address: Arc<str>,
 }
 
 /// Since when a connection owes an answer: nanoseconds of a moment, zero if it does not.
@@ -92,18 +103,15 @@ impl Link for OwnConnections {
     fn send(&self, command: Arc<Cmd>) -> Reply {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
-            let (lane, ready) = shared.connected().await?;
-            let Ready { mut connection, since, silence } = ready;
-            silence.begins(Clock::System.now());
-            let reply = command.query_async(&mut connection).await;
-            silence.ends();
-            reply.map_err(|error| {
-                let failed = shared.failed(error, Stage::Sent);
-                if failed.is_end_of_connection() {
-                    lane.forget(since);
-                }
-                failed
-            })
+            let connected = shared.connected().await?;
+            connected.send(command).await
+        })
+    }
+
+    fn gather(self: Arc<Self>, item: Item) -> Reply {
+        Box::pin(async move {
+            let connected = self.shared.connected().await?;
+            gather::send(&connected, item).await
         })
     }
 
@@ -138,20 +146,19 @@ impl Shared {
         lane
     }
 
-    /// This runtime's lane and its connection.
-    async fn connected(self: &Arc<Self>) -> Result<(Arc<Lane>, Ready), LinkError> {
+    /// This runtime's connection.
+    async fn connected(self: &Arc<Self>) -> Result<Arc<Connected>, LinkError> {
         let runtime = Handle::try_current()
-            .map_err(|error| self.failed(std::io::Error::other(error).into(), Stage::NoRuntime))?;
+            .map_err(|error| self.failed(io::Error::other(error).into(), Stage::NoRuntime))?;
         let lane = self.lane(&runtime);
         let told = {
             let mut state = lock(&lane.state);
             let now = Clock::System.now();
-            if let LaneState::Ready(ready) = &*state {
-                if !ready.silence.is_longer_than(self.command_timeout, now) {
-                    let ready = ready.clone();
-                    drop(state);
-                    return Ok((lane, ready));
+            if let LaneState::Ready(connected) = &*state {
+                if !connected.silence.is_longer_than(self.command_timeout, now) {
+                    return Ok(Arc::clone(connected));
                 }
+                connected.give_up();
                 *state = LaneState::Idle;
             }
             if let LaneState::Failed(at, failed) = &*state {
@@ -173,6 +180,7 @@ impl Shared {
                     let connecting = Connecting {
                         shared: Arc::clone(self),
                         lane: Arc::clone(&lane),
+                        runtime: runtime.clone(),
                         is_over: false,
                     };
                     runtime.spawn(connecting.run());
@@ -181,16 +189,16 @@ impl Shared {
             told
         };
         match told.await {
-            Ok(outcome) => outcome.map(|ready| (lane, ready)),
+            Ok(outcome) => outcome,
             Err(_) => {
-                let gone = std::io::Error::other("the runtime that was connecting has shut down");
+                let gone = io::Error::other("the runtime that was connecting has shut down");
                 Err(self.failed(gone.into(), Stage::Connecting))
             }
         }
     }
 
     fn failed(&self, error: RedisError, stage: Stage) -> LinkError {
-        LinkError { error, address: self.address.clone(), stage }
+        LinkError { error, address: Arc::clone(&self.address), stage }
     }
 }
 
@@ -198,9 +206,51 @@ impl Lane {
     /// Drops the connection if it was there at `seen`; a later one is not to blame.
     fn forget(&self, seen: Moment) {
         let mut state = lock(&self.state);
-        if matches!(&*state, LaneState::Ready(ready) if ready.since <= seen) {
+        if let LaneState::Ready(connected) = &*state
+            && connected.since <= seen
+        {
+            connected.give_up();
             *state = LaneState::Idle;
         }
+    }
+}
+
+impl Connected {
+    pub(super) async fn send(&self, command: Arc<Cmd>) -> Outcome {
+        let mut connection = self.connection.clone();
+        self.silence.begins(Clock::System.now());
+        let reply = command.query_async(&mut connection).await;
+        self.silence.ends();
+        reply.map_err(|error| {
+            let failed = self.failed(error, Stage::Sent);
+            if failed.is_end_of_connection()
+                && let Some(lane) = self.lane.upgrade()
+            {
+                lane.forget(self.since);
+            }
+            failed
+        })
+    }
+
+    /// Sends nothing more of what waits for its turn on it.
+    fn give_up(&self) {
+        self.gathering.abandon(&self.given_up());
+    }
+
+    /// For what was not sent, and can be on another connection.
+    pub(super) fn given_up(&self) -> LinkError {
+        let what = "the connection was given up before this was sent";
+        self.failed(io::Error::other(what).into(), Stage::Connecting)
+    }
+
+    /// For what may have been sent.
+    pub(super) fn runtime_gone(&self) -> LinkError {
+        let what = "the runtime that the connection lived on has shut down";
+        self.failed(io::Error::other(what).into(), Stage::Sent)
+    }
+
+    fn failed(&self, error: RedisError, stage: Stage) -> LinkError {
+        LinkError { error, address: Arc::clone(&self.address), stage }
     }
 }
 
@@ -208,6 +258,7 @@ impl Lane {
 struct Connecting {
     shared: Arc<Shared>,
     lane: Arc<Lane>,
+    runtime: Handle,
     /// Whether the lane has the outcome, and may be on to the next try.
     is_over: bool,
 }
@@ -223,11 +274,19 @@ impl Connecting {
             self.shared.client.get_multiplexed_async_connection_with_config(&config).await;
         let now = Clock::System.now();
         let outcome = match outcome {
-            Ok(connection) => Ok(Ready { connection, since: now, silence: Arc::default() }),
+            Ok(connection) => Ok(Arc::new(Connected {
+                connection,
+                runtime: self.runtime.clone(),
+                gathering: Gathering::default(),
+                since: now,
+                silence: Silence::default(),
+                lane: Arc::downgrade(&self.lane),
+                address: Arc::clone(&self.shared.address),
+            })),
             Err(error) => Err(self.shared.failed(error, Stage::Connecting)),
         };
         let next = match &outcome {
-            Ok(ready) => LaneState::Ready(ready.clone()),
+            Ok(connected) => LaneState::Ready(Arc::clone(connected)),
             Err(failed) => LaneState::Failed(now, failed.clone()),
         };
         let before = std::mem::replace(&mut *lock(&self.lane.state), next);
@@ -320,6 +379,10 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Link for GivenConnection
             })
         })
     }
+
+    fn gather(self: Arc<Self>, item: Item) -> Reply {
+        send_alone(self, item)
+    }
 }
 
 impl<C> fmt::Debug for GivenConnection<C> {
@@ -356,6 +419,16 @@ where
             reply.map_err(|error| failed(error, Stage::Sent))
         })
     }
+
+    fn gather(self: Arc<Self>, item: Item) -> Reply {
+        send_alone(self, item)
+    }
+}
+
+/// Over connections that are not ours nothing is gathered: when one of them hangs, only its
+/// maker can tell, and whatever waited for it would hang along.
+fn send_alone(link: Arc<dyn Link>, item: Item) -> Reply {
+    Box::pin(async move { gather::alone(item, |command| link.send(command)).await })
 }
 
 impl<F> fmt::Debug for Factory<F> {
@@ -372,7 +445,7 @@ const GIVEN: &str = "the connection given to leasehold";
 fn as_redis_error(error: Box<dyn Error + Send + Sync>) -> RedisError {
     match error.downcast::<RedisError>() {
         Ok(error) => *error,
-        Err(other) => std::io::Error::other(other).into(),
+        Err(other) => io::Error::other(other).into(),
     }
 }
 

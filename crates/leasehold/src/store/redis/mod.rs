@@ -9,7 +9,7 @@
 //! Every request is one script, run by its hash; `scripts/*.lua` say what each does and
 //! answers. `docs/design.md` describes the keys.
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,18 +17,22 @@ use std::time::Duration;
 use ::redis::{Cmd, Value};
 
 use crate::clock::Moment;
+use crate::deed::Deed;
 use crate::error::StoreError;
 use crate::inspect::Inspection;
 use crate::name::{FENCE_KEY, Key};
-use crate::store::{Call, Claim, Claimed, FACTS_TTLS, Kept, Record, Renewal, Store};
-use crate::token::Token;
+use crate::store::{
+    Call, Claim, Claimed, FACTS_TTLS, Kept, Note, Renewal, RenewalKind, Store,
+};
 
 pub(crate) mod address;
 pub(crate) mod connect;
+mod gather;
 mod reply;
 mod script;
 
 use connect::Link;
+use gather::Item;
 use script::Script;
 
 #[derive(Clone, Debug)]
@@ -59,80 +63,110 @@ impl RedisStore {
         F: FnOnce(&Value) -> Result<T, StoreError> + Send + 'static,
     {
         let link = Arc::clone(&self.link);
-        Box::pin(async move {
-            let call = Arc::new(call);
-            let mut reply = link.send(Arc::clone(&call)).await;
-            if reply.as_ref().is_err_and(|failed| failed.is_unknown_script()) {
-                // The server has been restarted or its scripts flushed. Nothing has run.
-                reply = link.send(Arc::new(script.with_code(&call))).await;
-            }
-            match reply {
-                Ok(reply) => read(&reply),
-                // The lock's key has another type, so it is not ours.
-                Err(failed) if failed.is_wrong_type() => read(&reply::taken()),
-                Err(failed) => Err(failed.into()),
-            }
-        })
+        Box::pin(async move { read(&script.run(call, |command| link.send(command)).await?) })
+    }
+
+    fn gather<T, F>(&self, item: Item, read: F) -> Call<T>
+    where
+        F: FnOnce(&Value) -> Result<T, StoreError> + Send + 'static,
+    {
+        let reply = Arc::clone(&self.link).gather(item);
+        Box::pin(async move { read(&reply.await?) })
+    }
+
+    /// A call of one of the scripts for owners, about one lease.
+    fn owner_call(script: &Script, deed: &Deed, owner: &str, shared_keys: &[&str]) -> Cmd {
+        let mut call = script.call(shared_keys.len() + 3 * deed.keys.len());
+        for key in shared_keys {
+            call.arg(*key);
+        }
+        for key in deed.keys.iter() {
+            call.arg(key.lock()).arg(key.facts()).arg(key.holds());
+        }
+        call.arg(owner).arg(deed.tag());
+        call
     }
 }
 
 impl Store for RedisStore {
     fn claim(&self, claim: &Claim) -> Call<Claimed> {
-        let mut call = script::CLAIM.call(2);
-        call.arg(claim.key.lock()).arg(FENCE_KEY).arg(claim.value()).arg(millis(claim.ttl));
-        self.run(&script::CLAIM, call, reply::claimed)
+        let Claim { deed, ttl } = claim;
+        let Some(owner) = &deed.owner else {
+            return self.gather(Item::Claim(claim.clone()), reply::claimed);
+        };
+        let mut call = Self::owner_call(&script::OWNER_CLAIM, deed, owner, &[FENCE_KEY]);
+        call.arg(millis(*ttl));
+        self.run(&script::OWNER_CLAIM, call, |reply| reply::claimed(reply::first(reply)))
     }
 
     fn renew(&self, renewals: &[Renewal]) -> Call<Vec<Kept>> {
-        let count = renewals.len();
-        let mut call = script::RENEW.call(count);
-        for renewal in renewals {
-            call.arg(renewal.key.lock());
+        let Some(first) = renewals.first() else { return Box::pin(ready(Ok(Vec::new()))) };
+        let (script, keys_each) = match first.kind() {
+            RenewalKind::Plain => (&script::RENEW, 1),
+            RenewalKind::Noted => (&script::NOTE, 2),
+            RenewalKind::Owned => (&script::OWNER_RENEW, 3),
+        };
+        let names: Vec<usize> = renewals.iter().map(|one| one.deed.keys.len()).collect();
+        let mut call = script.call(names.iter().sum::<usize>() * keys_each);
+        for key in renewals.iter().flat_map(|one| one.deed.keys.iter()) {
+            call.arg(key.lock());
+            if keys_each > 1 {
+                call.arg(key.facts());
+            }
+            if keys_each > 2 {
+                call.arg(key.holds());
+            }
         }
-        for renewal in renewals {
-            call.arg(renewal.token.as_bytes()).arg(millis(renewal.ttl));
+        for Renewal { deed, ttl, note } in renewals {
+            for _ in deed.keys.iter() {
+                match (&deed.owner, note) {
+                    (Some(owner), _) => {
+                        call.arg(&**owner).arg(deed.tag()).arg(millis(*ttl));
+                    }
+                    (None, None) => {
+                        call.arg(deed.token.as_bytes()).arg(millis(*ttl));
+                    }
+                    (None, Some(Note { fence, held_for })) => {
+                        call.arg(deed.token.as_bytes()).arg(millis(*ttl)).arg(fence);
+                        call.arg(millis(*held_for)).arg(millis(*ttl * FACTS_TTLS));
+                    }
+                }
+            }
         }
-        self.run(&script::RENEW, call, move |reply| reply::kept_each(reply, count))
+        self.run(script, call, move |reply| reply::renewed(reply, &names))
     }
 
-    fn record(&self, records: &[Record]) -> Call<Vec<Kept>> {
-        let count = records.len();
-        let mut call = script::RECORD.call(2 * count);
-        for Record { renewal, .. } in records {
-            call.arg(renewal.key.lock()).arg(renewal.key.facts());
-        }
-        for Record { renewal, fence, held_for } in records {
-            call.arg(renewal.token.as_bytes()).arg(millis(renewal.ttl));
-            call.arg(fence).arg(millis(*held_for)).arg(millis(renewal.ttl * FACTS_TTLS));
-        }
-        self.run(&script::RECORD, call, move |reply| reply::kept_each(reply, count))
-    }
-
-    fn release(&self, key: &Key, token: &Token, recorded: bool) -> Call<Kept> {
-        let mut call = script::RELEASE.call(if recorded { 2 } else { 1 });
-        call.arg(key.lock());
-        if recorded {
-            call.arg(key.facts());
-        }
-        call.arg(token.as_bytes());
-        self.run(&script::RELEASE, call, reply::kept_one)
+    fn release(&self, deed: &Arc<Deed>, recorded: bool) -> Call<Kept> {
+        let Some(owner) = &deed.owner else {
+            let item = Item::Release { deed: Arc::clone(deed), recorded };
+            return self.gather(item, reply::released);
+        };
+        let call = Self::owner_call(&script::OWNER_RELEASE, deed, owner, &[]);
+        self.run(&script::OWNER_RELEASE, call, |reply| reply::released(reply::first(reply)))
     }
 
     fn inspect(&self, key: &Key) -> Call<Inspection> {
-        let mut call = script::INSPECT.call(2);
-        call.arg(key.lock()).arg(key.facts());
+        let mut call = script::INSPECT.call(3);
+        call.arg(key.lock()).arg(key.facts()).arg(key.holds());
         self.run(&script::INSPECT, call, reply::inspection)
     }
 
     fn evict(&self, key: &Key, value: &[u8]) -> Call<bool> {
-        let mut call = script::EVICT.call(2);
-        call.arg(key.lock()).arg(key.facts()).arg(value);
-        self.run(&script::EVICT, call, |reply| Ok(reply::kept_one(reply)? == Kept::Ours))
+        let mut call = script::EVICT.call(3);
+        call.arg(key.lock()).arg(key.facts()).arg(key.holds()).arg(value);
+        self.run(&script::EVICT, call, reply::evicted)
     }
 
-    fn remaining(&self, key: &Key, token: &Token) -> Call<Result<Duration, Kept>> {
-        let mut call = script::REMAINING.call(1);
-        call.arg(key.lock()).arg(token.as_bytes());
+    fn remaining(&self, deed: &Deed) -> Call<Result<Duration, Kept>> {
+        if let Some(owner) = &deed.owner {
+            let call = Self::owner_call(&script::OWNER_REMAINING, deed, owner, &[]);
+            return self.run(&script::OWNER_REMAINING, call, reply::remaining);
+        }
+        let mut call = script::REMAINING.call(deed.keys.len());
+        for key in deed.keys.iter() {
+            call.arg(key.lock());
+        }
+        call.arg(deed.token.as_bytes());
         self.run(&script::REMAINING, call, reply::remaining)
     }
 
@@ -143,7 +177,7 @@ impl Store for RedisStore {
     fn prepare(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let link = Arc::clone(&self.link);
         Box::pin(async move {
-            for script in [&script::RECORD, &script::RENEW] {
+            for script in [&script::NOTE, &script::RENEW] {
                 // Without a lock it does nothing, but the server knows the script from then on,
                 // and the connection is made. A failure is for whoever needs it to hear.
                 let _ = link.send(Arc::new(script.with_code(&script.call(0)))).await;

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use ::redis::{ErrorKind, RedisError, Value};
@@ -16,7 +17,7 @@ use crate::token::split_value;
 pub(crate) struct LinkError {
     pub(crate) error: RedisError,
     /// Where it was sent, for the message; without secrets.
-    pub(crate) address: Box<str>,
+    pub(crate) address: Arc<str>,
     pub(crate) stage: Stage,
 }
 
@@ -37,8 +38,12 @@ impl LinkError {
         self.error.code() == Some("NOSCRIPT")
     }
 
-    pub(crate) fn is_wrong_type(&self) -> bool {
-        code_of(&self.error).as_deref() == Some("WRONGTYPE")
+    /// Whether it is about the server as a whole, or the way to it, and not about what was asked.
+    pub(crate) fn is_about_the_server(&self) -> bool {
+        match code_of(&self.error) {
+            Some(code) => is_out_of_service(&code) || matches!(&*code, "OOM" | "NOAUTH"),
+            None => true,
+        }
     }
 
     /// Whether the connection it came from is of no more use.
@@ -60,9 +65,8 @@ impl From<LinkError> for StoreError {
 
 fn from_server(code: &str, error: RedisError) -> StoreError {
     let cause = match code {
-        // A server that cannot serve now and may soon. It has done nothing.
-        "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "READONLY" | "BUSY"
-        | "NOREPLICAS" => {
+        // It has done nothing.
+        code if is_out_of_service(code) => {
             let advice = "try again when the server is back in service";
             return StoreError::Unreachable(
                 Unreachable::new(words(&error), advice).with_source(error),
@@ -76,6 +80,14 @@ fn from_server(code: &str, error: RedisError) -> StoreError {
         _ => RefusalCause::Other,
     };
     StoreError::Refused(Refused::new(cause, words(&error)))
+}
+
+/// Whether a server says that it cannot serve now, and may soon.
+fn is_out_of_service(code: &str) -> bool {
+    matches!(
+        code,
+        "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "READONLY" | "BUSY" | "NOREPLICAS"
+    )
 }
 
 fn from_transport(failed: LinkError) -> StoreError {
@@ -146,34 +158,74 @@ fn is_tls_failure(error: &RedisError) -> bool {
         || error.to_string().contains("certificate")
 }
 
-/// What a script would answer if it could look at a key of another type.
-pub(crate) fn taken() -> Value {
-    Value::Array(vec![Value::Int(2)])
+/// The parts of a reply to a call for several, one for each; those of a reply that makes no
+/// sense make none either.
+pub(crate) fn each(reply: Value, expected: usize) -> Vec<Value> {
+    match reply {
+        Value::Array(parts) if parts.len() == expected => parts,
+        _ => vec![Value::Nil; expected],
+    }
 }
 
+/// The answer of a script that answers like those for several, to one.
+pub(crate) fn first(reply: &Value) -> &Value {
+    parts(reply).first().unwrap_or(&Value::Nil)
+}
+
+/// The answer to one claim.
 pub(crate) fn claimed(reply: &Value) -> Result<Claimed, StoreError> {
     match parts(reply) {
         [Value::Int(1), Value::Int(fence)] => {
             Ok(Claimed::Granted { fence: u64::try_from(*fence).map_err(|_| unexpected(reply))? })
         }
-        [Value::Int(2), Value::Int(left), Value::BulkString(value)] => {
-            Ok(Claimed::Held(holder(*left, value, b"")))
+        [Value::Int(2), Value::Int(left), Value::BulkString(value), Value::Int(which)] => {
+            Ok(Claimed::Held { holder: holder(*left, value, b"", &[]), which: place(*which) })
         }
-        [Value::Int(3), type_name] => Ok(Claimed::Foreign { type_name: text(type_name) }),
+        [Value::Int(3), type_name, Value::Int(which)] => {
+            Ok(Claimed::Foreign { type_name: text(type_name), which: place(*which) })
+        }
         _ => Err(unexpected(reply)),
     }
 }
 
-pub(crate) fn kept_each(reply: &Value, expected: usize) -> Result<Vec<Kept>, StoreError> {
-    let parts = parts(reply);
-    if parts.len() != expected {
+/// The answer to renewals: a number for each name, made one answer for each lease.
+pub(crate) fn renewed(reply: &Value, names: &[usize]) -> Result<Vec<Kept>, StoreError> {
+    let mut parts = parts(reply);
+    if parts.len() != names.iter().sum::<usize>() {
         return Err(unexpected(reply));
     }
-    parts.iter().map(|part| kept(part).ok_or_else(|| unexpected(reply))).collect()
+    let mut kept = Vec::with_capacity(names.len());
+    for count in names {
+        let (its, rest) = parts.split_at(*count);
+        parts = rest;
+        let each: Option<Vec<_>> = its.iter().map(|part| self::kept(part, 0)).collect();
+        let each = each.ok_or_else(|| unexpected(reply))?;
+        kept.push(Kept::of_all(each.into_iter().map(|one| match one {
+            Kept::Ours => Ok(()),
+            lost => Err(lost),
+        })));
+    }
+    Ok(kept)
 }
 
-pub(crate) fn kept_one(reply: &Value) -> Result<Kept, StoreError> {
-    kept_each(reply, 1).map(|kept| kept[0])
+/// The answer to one release: `1`, or a number and which name it is about.
+pub(crate) fn released(reply: &Value) -> Result<Kept, StoreError> {
+    let kept = match reply {
+        Value::Int(1) => Some(Kept::Ours),
+        reply => match parts(reply) {
+            [code @ Value::Int(0 | 2), Value::Int(which)] => kept(code, place(*which)),
+            _ => None,
+        },
+    };
+    kept.ok_or_else(|| unexpected(reply))
+}
+
+pub(crate) fn evicted(reply: &Value) -> Result<bool, StoreError> {
+    match parts(reply) {
+        [Value::Int(1)] => Ok(true),
+        [Value::Int(0 | 2)] => Ok(false),
+        _ => Err(unexpected(reply)),
+    }
 }
 
 pub(crate) fn remaining(reply: &Value) -> Result<Result<Duration, Kept>, StoreError> {
@@ -182,16 +234,23 @@ pub(crate) fn remaining(reply: &Value) -> Result<Result<Duration, Kept>, StoreEr
             Remaining::For(left) => left,
             Remaining::Forever => Duration::MAX,
         })),
-        _ => kept_one(reply).map(Err),
+        _ => match released(reply)? {
+            Kept::Ours => Err(unexpected(reply)),
+            lost => Ok(Err(lost)),
+        },
     }
 }
 
 pub(crate) fn inspection(reply: &Value) -> Result<Inspection, StoreError> {
     match parts(reply) {
         [Value::Int(0)] => Ok(Inspection::Free),
-        [Value::Int(2), Value::Int(left), Value::BulkString(value), Value::BulkString(facts)] => {
-            Ok(Inspection::Held(holder(*left, value, facts)))
-        }
+        [
+            Value::Int(2),
+            Value::Int(left),
+            Value::BulkString(value),
+            Value::BulkString(facts),
+            Value::Array(holds),
+        ] => Ok(Inspection::Held(holder(*left, value, facts, holds))),
         [Value::Int(3), type_name] => Ok(Inspection::Foreign { type_name: text(type_name) }),
         _ => Err(unexpected(reply)),
     }
@@ -204,19 +263,35 @@ fn parts(reply: &Value) -> &[Value] {
     }
 }
 
-fn kept(part: &Value) -> Option<Kept> {
+fn kept(part: &Value, which: usize) -> Option<Kept> {
     match part {
         Value::Int(1) => Some(Kept::Ours),
-        Value::Int(0) => Some(Kept::Gone),
-        Value::Int(2) => Some(Kept::Taken),
+        Value::Int(0) => Some(Kept::Gone(which)),
+        Value::Int(2) => Some(Kept::Taken(which)),
         _ => None,
     }
 }
 
-fn holder(left: i64, value: &[u8], facts: &[u8]) -> Holder {
+/// Scripts count from one.
+fn place(which: i64) -> usize {
+    usize::try_from(which - 1).unwrap_or(0)
+}
+
+fn holder(left: i64, value: &[u8], facts: &[u8], holds: &[Value]) -> Holder {
+    let remaining = self::left(left);
     // Facts may be those of an earlier holder, who crashed.
-    let facts = split_value(value).and_then(|(token, _)| parse_facts(facts, token));
-    Holder { value: value.into(), remaining: self::left(left), facts }
+    if let Some(of_owner) = facts.strip_suffix(value).and_then(|rest| rest.strip_suffix(b"=")) {
+        let tags = holds.iter().filter_map(|hold| match hold {
+            Value::BulkString(tag) => Some(tag.as_slice().into()),
+            _ => None,
+        });
+        let holds = Some(tags.collect());
+        return Holder { value: value.into(), remaining, facts: parse_facts(of_owner), holds };
+    }
+    let facts = split_value(value)
+        .and_then(|(token, _)| facts.strip_suffix(token))
+        .and_then(parse_facts);
+    Holder { value: value.into(), remaining, facts, holds: None }
 }
 
 fn left(milliseconds: i64) -> Remaining {
@@ -226,13 +301,16 @@ fn left(milliseconds: i64) -> Remaining {
     }
 }
 
-/// Reads `fence since ttl token`. The token comes last since an owner, which can stand in its
-/// place, may have spaces.
-fn parse_facts(facts: &[u8], token: &[u8]) -> Option<Facts> {
-    let numbers = facts.strip_suffix(token)?.strip_suffix(b" ")?;
+/// Reads `fence since ttl `, which stands before whose facts they are: a token, or `=` and an
+/// owner, which may have spaces and so comes last.
+fn parse_facts(numbers: &[u8]) -> Option<Facts> {
+    let numbers = numbers.strip_suffix(b" ")?;
     let mut numbers = std::str::from_utf8(numbers).ok()?.split(' ').map(str::parse::<u64>);
     let mut next = || numbers.next()?.ok();
     let (fence, since, ttl) = (next()?, next()?, next()?);
+    if numbers.next().is_some() {
+        return None;
+    }
     Some(Facts {
         fence,
         since: SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(since))?,
@@ -339,7 +417,10 @@ mod tests {
             Value::Array(vec![Value::Int(1), Value::Int(-4)]),
         ] {
             assert!(claimed(&reply).is_err(), "{reply:?}");
-            assert!(kept_one(&reply).is_err(), "{reply:?}");
+            assert!(renewed(&reply, &[2]).is_err(), "{reply:?}");
+            assert!(evicted(&reply).is_err(), "{reply:?}");
+            assert!(each(reply.clone(), 3).iter().all(|part| claimed(part).is_err()));
+            assert!(each(reply.clone(), 3).iter().all(|part| released(part).is_err()));
             assert!(inspection(&reply).is_err(), "{reply:?}");
         }
     }
@@ -347,7 +428,7 @@ mod tests {
     #[test]
     fn facts_count_only_for_the_holder_they_are_about() {
         let token = b"AAAAAAAAAAAAAAAAAAAAAA";
-        let facts = |note: &[u8]| holder(5, token, note).facts;
+        let facts = |note: &[u8]| holder(5, token, note, &[]).facts;
         let ours = facts(b"17 1000 30000 AAAAAAAAAAAAAAAAAAAAAA").unwrap();
         assert_eq!((ours.fence, ours.ttl), (17, Duration::from_secs(30)));
         for bad in [
@@ -359,5 +440,26 @@ mod tests {
         ] {
             assert_eq!(facts(bad), None, "{}", String::from_utf8_lossy(bad));
         }
+    }
+
+    #[test]
+    fn an_owner_is_told_from_a_token_by_its_facts() {
+        let owner = b"AAAAAAAAAAAAAAAAAAAAAA";
+        let hold = Value::BulkString(b"BAAAAAAAAAAAAAAAAAAAAApod-7".to_vec());
+        let seen = holder(5, owner, b"17 1000 30000 =AAAAAAAAAAAAAAAAAAAAAA", &[hold]);
+        assert_eq!(seen.owner(), Some("AAAAAAAAAAAAAAAAAAAAAA"));
+        assert_eq!((seen.fence(), seen.metadata()), (Some(17), Some(&b"pod-7"[..])));
+        let seen = holder(5, owner, b"17 1000 30000 AAAAAAAAAAAAAAAAAAAAAA", &[]);
+        assert_eq!((seen.owner(), seen.fence()), (None, Some(17)));
+        let longer = holder(5, b"a b", b"17 1000 30000 =x a b", &[]);
+        assert_eq!((longer.owner(), longer.fence()), (None, None), "another owner's");
+    }
+
+    #[test]
+    fn answers_for_names_become_answers_for_leases() {
+        let reply = |codes: &[i64]| Value::Array(codes.iter().copied().map(Value::Int).collect());
+        let kept = renewed(&reply(&[1, 1, 2, 0, 1]), &[1, 3, 1]).unwrap();
+        assert_eq!(kept, [Kept::Ours, Kept::Taken(1), Kept::Ours]);
+        assert!(renewed(&reply(&[1, 1]), &[1]).is_err());
     }
 }

@@ -1,8 +1,11 @@
 //! The scripts, and how a call of one becomes a command.
 
-use std::sync::LazyLock;
+use std::future::Future;
+use std::sync::{Arc, LazyLock};
 
 use ::redis::Cmd;
+
+use super::connect::Outcome;
 
 pub(crate) struct Script {
     code: &'static str,
@@ -10,21 +13,25 @@ pub(crate) struct Script {
 }
 
 macro_rules! script {
-    ($name:ident, $file:literal) => {
+    ($name:ident, $($file:literal),+) => {
         pub(crate) static $name: Script = Script {
-            code: include_str!(concat!("scripts/", $file)),
-            sha: LazyLock::new(|| sha(include_str!(concat!("scripts/", $file)))),
+            code: concat!($(include_str!(concat!("scripts/", $file))),+),
+            sha: LazyLock::new(|| sha(concat!($(include_str!(concat!("scripts/", $file))),+))),
         };
     };
 }
 
 script!(CLAIM, "claim.lua");
 script!(RENEW, "renew.lua");
-script!(RECORD, "record.lua");
+script!(NOTE, "note.lua");
 script!(RELEASE, "release.lua");
 script!(REMAINING, "remaining.lua");
 script!(INSPECT, "inspect.lua");
 script!(EVICT, "evict.lua");
+script!(OWNER_CLAIM, "owner.lua", "owner_claim.lua");
+script!(OWNER_RENEW, "owner.lua", "owner_renew.lua");
+script!(OWNER_RELEASE, "owner.lua", "owner_release.lua");
+script!(OWNER_REMAINING, "owner.lua", "owner_remaining.lua");
 
 impl Script {
     /// A call by the script's hash, which a server knows once it has seen the script. Add the
@@ -33,6 +40,22 @@ impl Script {
         let mut command = ::redis::cmd("EVALSHA");
         command.arg(self.sha.as_bytes()).arg(keys);
         command
+    }
+
+    /// Sends a call, with the script's text if the server turns out not to know it.
+    pub(crate) async fn run<S, R>(&self, call: Cmd, send: S) -> Outcome
+    where
+        S: Fn(Arc<Cmd>) -> R,
+        R: Future<Output = Outcome>,
+    {
+        let call = Arc::new(call);
+        match send(Arc::clone(&call)).await {
+            // The server has been restarted or its scripts flushed. Nothing has run.
+            Err(failed) if failed.is_unknown_script() => {
+                send(Arc::new(self.with_code(&call))).await
+            }
+            outcome => outcome,
+        }
     }
 
     /// The same call with the script's text, for a server that answered `NOSCRIPT`: this runs

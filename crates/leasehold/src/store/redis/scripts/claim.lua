@@ -1,40 +1,76 @@
--- Takes a free lock, with a fence above every earlier one.
+-- Takes free locks, of each claim all or none, with a fence above every earlier one.
 --
--- KEYS  1 the lock   2 the counter that fences come from
--- ARGV  1 our value: token, then metadata   2 TTL in milliseconds
--- Reply {1, fence}         it is ours
---       {2, left, value}   somebody holds it, for so many milliseconds (-1: without end)
---       {3, type}          the key is no lock
+-- KEYS  1 the counter that fences come from; then the locks of each claim
+-- ARGV  for each claim: how many locks, our value (token, then metadata), TTL in milliseconds
+-- Reply for each claim:
+--       {1, fence}                they are ours
+--       {2, left, value, which}   somebody holds one of them (the first is 1), for so many
+--                                 milliseconds (-1: without end)
+--       {3, type, which}          one of the keys is no lock
 --
 -- Everything that can fail comes before the first write: a script is not rolled back.
 -- MGET, unlike GET, does not fail on a key of another type.
 
-local seen = redis.call('MGET', KEYS[1], KEYS[2])
-local ours = seen[1] == ARGV[1]
-if seen[1] and not ours then
+local claims = #ARGV / 3
+local seen = redis.call('MGET', unpack(KEYS))
+local last = tonumber(seen[1]) or 0
+if last + claims >= 9007199254740992 then
+  return redis.error_reply('ERR leasehold: the fence counter ' .. KEYS[1] .. ' is beyond 2^53')
+end
+
+local fence
+local reply = {}
+local before = 1
+for claim = 1, claims do
+  local count, value, ttl = ARGV[3 * claim - 2] + 0, ARGV[3 * claim - 1], ARGV[3 * claim]
+  local blocked
+  for key = before + 1, before + count do
+    if seen[key] and seen[key] ~= value then
+      blocked = key
+      break
+    end
+  end
+  if not blocked then
+    for key = before + 1, before + count do
+      if seen[key] then
+        -- Our own claim asked again, since its reply was lost.
+        redis.call('PEXPIRE', KEYS[key], ttl)
+      elseif not redis.call('SET', KEYS[key], value, 'NX', 'PX', ttl) then
+        -- Of another type, or taken by a claim before this one in the same call.
+        blocked = key
+        for taken = before + 1, key - 1 do
+          redis.call('DEL', KEYS[taken])
+        end
+        break
+      end
+    end
+  end
+  if not blocked then
+    if not fence then
+      -- Time is the fence's floor, so that it grows even after the counter was lost.
+      local time = redis.call('TIME')
+      fence = math.max(time[1] * 1000000 + time[2] - 1, last)
+    end
+    -- A new fence also for a claim asked again: another holder may have come and gone between
+    -- the two.
+    fence = fence + 1
+    reply[claim] = {1, fence}
+  else
+    local holder = redis.call('MGET', KEYS[blocked])[1]
+    if holder then
+      reply[claim] = {2, redis.call('PTTL', KEYS[blocked]), holder, blocked - before}
+    else
+      reply[claim] = {3, redis.call('TYPE', KEYS[blocked]).ok, blocked - before}
+    end
+  end
+  before = before + count
+end
+
+if fence then
+  redis.call('SET', KEYS[1], fence)
+else
   -- A write that changes nothing (the counter has no expiry): a replica refuses it, and so
   -- does not say that a lock is held from what it once heard.
-  redis.call('PERSIST', KEYS[2])
-  return {2, redis.call('PTTL', KEYS[1]), seen[1]}
+  redis.call('PERSIST', KEYS[1])
 end
-
--- Time is the fence's floor, so that it grows even after the counter was lost.
-local time = redis.call('TIME')
-local fence = time[1] * 1000000 + time[2]
-local last = tonumber(seen[2]) or 0
-if fence <= last then
-  fence = last + 1
-end
-if fence >= 9007199254740992 then
-  return redis.error_reply('ERR leasehold: the fence counter ' .. KEYS[2] .. ' is beyond 2^53')
-end
-
-if ours then
-  -- Our own claim asked again, since its reply was lost. A new fence: another holder may
-  -- have come and gone between the two.
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-elseif not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-  return {3, redis.call('TYPE', KEYS[1]).ok}
-end
-redis.call('SET', KEYS[2], fence)
-return {1, fence}
+return reply

@@ -1,13 +1,30 @@
--- Gives a lease back, if it is ours.
+-- Gives leases back, if they are ours.
 --
--- KEYS  1 the lock   2 its facts, if any were noted down
--- ARGV  1 our token
--- Reply {1} released, {0} nobody has it, {2} somebody else has it
--- Error WRONGTYPE: somebody else has it, as another type
+-- KEYS  for each lease: its locks; then, if any were noted down, the facts of each
+-- ARGV  for each lease: how many locks, 1 or 0 whether its facts follow, our token
+-- Reply for each lease: 1 released, or {0, which} nobody has one of its locks (the first is 1),
+--       or {2, which} somebody else has; the others are released all the same
 
-local value = redis.call('GET', KEYS[1])
-if value == ARGV[1] or value and string.sub(value, 1, #ARGV[1]) == ARGV[1] then
-  redis.call('DEL', unpack(KEYS))
-  return {1}
+local values = redis.call('MGET', unpack(KEYS))
+local reply, ours = {}, {}
+local before = 0
+for lease = 1, #ARGV / 3 do
+  local count, facts, token = ARGV[3 * lease - 2] + 0, ARGV[3 * lease - 1], ARGV[3 * lease]
+  reply[lease] = 1
+  for key = before + 1, before + count do
+    local value = values[key]
+    if value == token or value and string.sub(value, 1, #token) == token then
+      ours[#ours + 1] = KEYS[key]
+      if facts == '1' then
+        ours[#ours + 1] = KEYS[key + count]
+      end
+    elseif reply[lease] == 1 then
+      reply[lease] = {2 * redis.call('EXISTS', KEYS[key]), key - before}
+    end
+  end
+  before = before + count * (1 + facts)
 end
-return {value and 2 or 0}
+if #ours > 0 then
+  redis.call('DEL', unpack(ours))
+end
+return reply

@@ -1,12 +1,19 @@
--- How long a lease of ours still has.
+-- How long a lease of ours still has: as long as the lock of it that ends first.
 --
--- KEYS  1 the lock
+-- KEYS  its locks
 -- ARGV  1 our token
--- Reply {1, left} in milliseconds (-1: without end), {0} nobody has it, {2} somebody else has it
--- Error WRONGTYPE: somebody else has it, as another type
+-- Reply {1, left} in milliseconds (-1: without end), or {0, which} nobody has one of its locks
+--       (the first is 1), or {2, which} somebody else has
 
-local value = redis.call('GET', KEYS[1])
-if value and string.sub(value, 1, #ARGV[1]) == ARGV[1] then
-  return {1, redis.call('PTTL', KEYS[1])}
+local values = redis.call('MGET', unpack(KEYS))
+local least = -1
+for i = 1, #KEYS do
+  if not values[i] or string.sub(values[i], 1, #ARGV[1]) ~= ARGV[1] then
+    return {2 * redis.call('EXISTS', KEYS[i]), i}
+  end
+  local left = redis.call('PTTL', KEYS[i])
+  if left >= 0 and (least < 0 or left < least) then
+    least = left
+  end
 end
-return {value and 2 or 0}
+return {1, least}

@@ -1,4 +1,4 @@
--- Renews leases that are still ours, and notes down what an operator may ask for.
+-- Renews leases that are still ours, and notes down the facts that an operator may ask for.
 --
 -- KEYS  for each lock: the lock, its facts
 -- ARGV  for each lock: our token, TTL in milliseconds, fence, milliseconds held so far,

@@ -1,0 +1,315 @@
+//! Many requests in one script call, where they pile up.
+//!
+//! ```text
+//!   request ──► few calls under way? ── yes ──► sent at once, alone
+//!                      │ no
+//!                      ▼
+//!                    queue ──► when a call returns: all that wait, as one call
+//! ```
+//!
+//! A request that finds the way free is sent by its own caller and loses no time. One that
+//! does not waits for a call to return, and goes out together with all that came meanwhile. So
+//! calls grow with the load, and nobody has to choose a delay.
+//!
+//! One queue for each verb and connection. Who gives up while waiting is left out of the call;
+//! who gives up later is answered into the void. A connection that is given up lets go of all
+//! that had not been sent.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ::redis::{Cmd, Value};
+use tokio::sync::oneshot;
+
+use super::connect::{Connected, Outcome};
+use super::reply::{self, LinkError};
+use super::script::{self, Script};
+use crate::deed::Deed;
+use crate::name::FENCE_KEY;
+use crate::store::Claim;
+use crate::store::redis::millis;
+
+/// A request that can share a script call with others of its kind.
+#[derive(Clone, Debug)]
+pub(crate) enum Item {
+    Claim(Claim),
+    Release { deed: Arc<Deed>, recorded: bool },
+}
+
+/// What an item asks for. Those of one verb can share a call.
+#[derive(Clone, Copy, Debug)]
+enum Verb {
+    Claim,
+    Release,
+}
+
+impl Item {
+    fn verb(&self) -> Verb {
+        match self {
+            Self::Claim(_) => Verb::Claim,
+            Self::Release { .. } => Verb::Release,
+        }
+    }
+
+    fn deed(&self) -> &Deed {
+        match self {
+            Self::Claim(claim) => &claim.deed,
+            Self::Release { deed, .. } => deed,
+        }
+    }
+
+    /// The script of one call for all of these, which are of one verb, and the call. The answer
+    /// has a part for each.
+    fn call(items: &[Self]) -> (&'static Script, Cmd) {
+        let keys = items.iter().map(Self::key_count).sum::<usize>();
+        let (script, mut call) = match items[0].verb() {
+            Verb::Claim => (&script::CLAIM, script::CLAIM.call(1 + keys)),
+            Verb::Release => (&script::RELEASE, script::RELEASE.call(keys)),
+        };
+        if let Verb::Claim = items[0].verb() {
+            call.arg(FENCE_KEY);
+        }
+        for item in items {
+            item.add_keys(&mut call);
+        }
+        for item in items {
+            item.add_arguments(&mut call);
+        }
+        (script, call)
+    }
+
+    fn key_count(&self) -> usize {
+        let names = self.deed().keys.len();
+        if matches!(self, Self::Release { recorded: true, .. }) { 2 * names } else { names }
+    }
+
+    fn add_keys(&self, call: &mut Cmd) {
+        for key in self.deed().keys.iter() {
+            call.arg(key.lock());
+        }
+        if matches!(self, Self::Release { recorded: true, .. }) {
+            for key in self.deed().keys.iter() {
+                call.arg(key.facts());
+            }
+        }
+    }
+
+    fn add_arguments(&self, call: &mut Cmd) {
+        call.arg(self.deed().keys.len());
+        match self {
+            Self::Claim(Claim { deed, ttl }) => call.arg(deed.tag()).arg(millis(*ttl)),
+            Self::Release { deed, recorded } => {
+                call.arg(u8::from(*recorded)).arg(deed.token.as_bytes())
+            }
+        };
+    }
+}
+
+/// The queues of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Gathering {
+    claims: Queue,
+    releases: Queue,
+}
+
+#[derive(Debug, Default)]
+struct Queue(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    under_way: usize,
+    waiting: VecDeque<Waiting>,
+    /// The connection has been given up.
+    is_over: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    item: Item,
+    tell: oneshot::Sender<Outcome>,
+}
+
+impl Gathering {
+    fn queue(&self, verb: Verb) -> &Queue {
+        match verb {
+            Verb::Claim => &self.claims,
+            Verb::Release => &self.releases,
+        }
+    }
+
+    /// The connection is given up: what has not been sent will not be.
+    pub(super) fn abandon(&self, given_up: &LinkError) {
+        for queue in [&self.claims, &self.releases] {
+            let waiting = {
+                let mut state = queue.lock();
+                state.is_over = true;
+                std::mem::take(&mut state.waiting)
+            };
+            for one in waiting {
+                let _ = one.tell.send(Err(given_up.clone()));
+            }
+        }
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that panics runs under this mutex.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sends the item, alone or in company. Its part of the answer.
+pub(super) async fn send(connected: &Arc<Connected>, item: Item) -> Outcome {
+    let verb = item.verb();
+    let told = {
+        let mut state = connected.gathering.queue(verb).lock();
+        if state.is_over {
+            return Err(connected.given_up());
+        }
+        if state.under_way < MOST_UNDER_WAY {
+            state.under_way += 1;
+            None
+        } else {
+            let (tell, told) = oneshot::channel();
+            state.waiting.push_back(Waiting { item: item.clone(), tell });
+            Some(told)
+        }
+    };
+    match told {
+        None => {
+            let _slot = Slot { connected, verb };
+            alone(item, |command| connected.send(command)).await
+        }
+        // Dropped with the runtime of the connection: whether it was sent is not known.
+        Some(told) => told.await.unwrap_or_else(|_| Err(connected.runtime_gone())),
+    }
+}
+
+/// A call under way that its own caller sends. However it ends, those who wait go next.
+struct Slot<'a> {
+    connected: &'a Arc<Connected>,
+    verb: Verb,
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        let mut state = self.connected.gathering.queue(self.verb).lock();
+        if state.waiting.is_empty() {
+            state.under_way -= 1;
+            return;
+        }
+        drop(state);
+        let (connected, verb) = (Arc::clone(self.connected), self.verb);
+        let runtime = connected.runtime.clone();
+        runtime.spawn(Worker { connected, verb, is_done: false }.run());
+    }
+}
+
+/// Sends what waits, call after call, until nothing does: a task of the connection's runtime.
+struct Worker {
+    connected: Arc<Connected>,
+    verb: Verb,
+    is_done: bool,
+}
+
+impl Worker {
+    async fn run(mut self) {
+        while let Some(batch) = self.next_batch() {
+            let (items, tells): (Vec<_>, Vec<_>) =
+                batch.into_iter().map(|Waiting { item, tell }| (item, tell)).unzip();
+            match run(&items, |command| self.connected.send(command)).await {
+                Ok(parts) => {
+                    for (tell, part) in tells.into_iter().zip(parts) {
+                        let _ = tell.send(Ok(part));
+                    }
+                }
+                // One of them may be to blame, such as a name that the user may not touch, and
+                // the others are not: each for itself. Asking again is harmless: a script that
+                // fails has done nothing, or nothing that the same token could not ask for.
+                Err(failed) if items.len() > 1 && !failed.is_about_the_server() => {
+                    for (item, tell) in items.into_iter().zip(tells) {
+                        let connected = Arc::clone(&self.connected);
+                        tokio::spawn(async move {
+                            let outcome = alone(item, |command| connected.send(command)).await;
+                            let _ = tell.send(outcome);
+                        });
+                    }
+                }
+                Err(failed) => {
+                    for tell in tells {
+                        let _ = tell.send(Err(failed.clone()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// All that wait, as far as one call takes them; `None` when there are none.
+    fn next_batch(&mut self) -> Option<Vec<Waiting>> {
+        let mut state = self.connected.gathering.queue(self.verb).lock();
+        let mut batch = Vec::new();
+        let mut names = 0;
+        while let Some(next) = state.waiting.front() {
+            names += next.item.deed().keys.len();
+            if names > LARGEST_CALL && !batch.is_empty() {
+                break;
+            }
+            let next = state.waiting.pop_front().expect("it is there");
+            // Whoever has given up is not to be granted anything.
+            if !next.tell.is_closed() {
+                batch.push(next);
+            }
+        }
+        if batch.is_empty() {
+            state.under_way -= 1;
+            self.is_done = true;
+            return None;
+        }
+        Some(batch)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if !self.is_done {
+            // The runtime shuts down, and the connection with it. Whoever waits learns it by
+            // their channels.
+            let mut state = self.connected.gathering.queue(self.verb).lock();
+            state.is_over = true;
+            let waiting = std::mem::take(&mut state.waiting);
+            drop(state);
+            drop(waiting);
+        }
+    }
+}
+
+/// One call; its answer in parts, one for each item.
+async fn run<S, R>(items: &[Item], send: S) -> Result<Vec<Value>, LinkError>
+where
+    S: Fn(Arc<Cmd>) -> R,
+    R: Future<Output = Outcome>,
+{
+    let (script, call) = Item::call(items);
+    let reply = script.run(call, send).await?;
+    Ok(reply::each(reply, items.len()))
+}
+
+/// A call for one item.
+pub(super) async fn alone<S, R>(item: Item, send: S) -> Outcome
+where
+    S: Fn(Arc<Cmd>) -> R,
+    R: Future<Output = Outcome>,
+{
+    let mut parts = run(&[item], send).await?;
+    Ok(parts.pop().unwrap_or(Value::Nil))
+}
+
+/// Calls of one kind that may be under way before requests are gathered. Fewer leave the server
+/// idle between two of them; more make them small.
+const MOST_UNDER_WAY: usize = 2;
+
+/// Names in one call at the most, unless one request alone has more. Larger calls hardly cost
+/// less for each name, and make everybody else wait.
+const LARGEST_CALL: usize = 100;
