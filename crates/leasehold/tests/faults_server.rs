@@ -418,6 +418,13 @@ async fn the_rights_in_the_manual_are_enough() {
     eventually("released", async || locks.inspect("stock").await.unwrap().is_free()).await;
     let _lease = locks.acquire("stock").await.unwrap();
     locks.force_release("stock").await.unwrap();
+    let [one, other] = [(); 2].map(|()| locks.acquire_all(["till", "stock"]).owner("x"));
+    let (one, other) = (one.await.unwrap(), other.ttl(SECOND).await.unwrap());
+    other.renew(SECOND).await.unwrap();
+    other.remaining().await.unwrap();
+    assert!(locks.inspect("till").await.unwrap().holder().unwrap().fence().is_some());
+    one.release().await.unwrap();
+    other.release().await.unwrap();
     assert_eq!(locks.inspect("other").await.unwrap().holder(), None);
 }
 

@@ -221,7 +221,8 @@
 //!
 //! ```text
 //! ACL SETUSER locks on >secret ~shop:* ~*:leasehold:1:* ~leasehold:1:* +eval +evalsha
-//!     +get +mget +set +pexpire +persist +pttl +del +exists +type +time +ping
+//!     +mget +set +pexpire +pexpireat +persist +pttl +del +exists +type +time +ping
+//!     +zadd +zrem +zcard +zscore +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore
 //! ```
 //!
 //! # The keys

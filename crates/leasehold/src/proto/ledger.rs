@@ -212,12 +212,7 @@ impl Ledger {
         Ok(least)
     }
 
-    fn remaining_one(
-        &mut self,
-        now: StoreTime,
-        key: &Key,
-        deed: &Deed,
-    ) -> Result<Duration, Kept> {
+    fn remaining_one(&mut self, now: StoreTime, key: &Key, deed: &Deed) -> Result<Duration, Kept> {
         if deed.owner.is_some() {
             let (hold, holds) = self.held(now, key, deed)?;
             return Ok(holds.ends[&hold].since(now));
@@ -406,7 +401,8 @@ mod tests {
     fn a_claim_on_a_held_name_tells_the_holder() {
         let mut ledger = Ledger::default();
         fence(ledger.claim(NOW, &claim("a")));
-        let Claimed::Held { holder, which: 0 } = ledger.claim(NOW.after(TTL / 2), &claim("a")) else {
+        let Claimed::Held { holder, which: 0 } = ledger.claim(NOW.after(TTL / 2), &claim("a"))
+        else {
             panic!()
         };
         assert_eq!(holder.remaining(), Remaining::For(TTL / 2));

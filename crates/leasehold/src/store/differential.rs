@@ -40,13 +40,25 @@ enum Request {
     Claim(Lease),
     Renew(Vec<Lease>),
     Note(Vec<Lease>),
-    Release { lease: Lease, recorded: bool },
-    Inspect { name: usize },
-    Evict { name: usize, seen: usize },
+    Release {
+        lease: Lease,
+        recorded: bool,
+    },
+    Inspect {
+        name: usize,
+    },
+    Evict {
+        name: usize,
+        seen: usize,
+    },
     Remaining(Lease),
     /// What a plain client does that has the owner's value.
-    Set { name: usize },
-    Delete { name: usize },
+    Set {
+        name: usize,
+    },
+    Delete {
+        name: usize,
+    },
     Pass(Duration),
 }
 
@@ -110,9 +122,8 @@ fn request() -> impl Strategy<Value = Request> {
     // Pauses are whole tens of seconds and TTLs are not, nor are eight of them.
     let ttl = || prop::sample::select(vec![15_500, 25_500, 45_500]).prop_map(Duration::from_millis);
     let names = || prop::collection::vec(0..NAMES, 1..3);
-    let lease = || {
-        (names(), 0..CLAIMANTS, ttl()).prop_map(|(names, by, ttl)| Lease { names, by, ttl })
-    };
+    let lease =
+        || (names(), 0..CLAIMANTS, ttl()).prop_map(|(names, by, ttl)| Lease { names, by, ttl });
     // All of one kind: with an owner, or without one.
     let leases = || {
         (prop::collection::vec(lease(), 1..5), any::<bool>()).prop_map(|(mut leases, owned)| {
@@ -234,11 +245,7 @@ impl<'a> Both<'a> {
         }
     }
 
-    fn renew(
-        &mut self,
-        leases: &[Lease],
-        note: impl Fn(usize) -> Option<Note>,
-    ) -> (Reply, Reply) {
+    fn renew(&mut self, leases: &[Lease], note: impl Fn(usize) -> Option<Note>) -> (Reply, Reply) {
         let renewal = |(n, lease): (usize, &Lease)| {
             let (deed, ttl) = (self.deed(lease), lease.ttl);
             let note = note(n).filter(|_| deed.owner.is_none());
@@ -288,7 +295,12 @@ impl<'a> Both<'a> {
                 .unwrap();
             for hold in holds {
                 let mut command = ::redis::cmd("ZINCRBY");
-                command.arg(key.holds()).arg(-time_ms).arg(hold).exec(&mut self.connection).unwrap();
+                command
+                    .arg(key.holds())
+                    .arg(-time_ms)
+                    .arg(hold)
+                    .exec(&mut self.connection)
+                    .unwrap();
             }
             for key in [key.lock().to_owned(), key.facts(), key.holds()] {
                 let left: i64 = ::redis::cmd("PTTL").arg(&key).query(&mut self.connection).unwrap();

@@ -21,9 +21,7 @@ use crate::deed::Deed;
 use crate::error::StoreError;
 use crate::inspect::Inspection;
 use crate::name::{FENCE_KEY, Key};
-use crate::store::{
-    Call, Claim, Claimed, FACTS_TTLS, Kept, Note, Renewal, RenewalKind, Store,
-};
+use crate::store::{Call, Claim, Claimed, FACTS_TTLS, Kept, Note, Renewal, RenewalKind, Store};
 
 pub(crate) mod address;
 pub(crate) mod connect;

@@ -288,9 +288,8 @@ fn holder(left: i64, value: &[u8], facts: &[u8], holds: &[Value]) -> Holder {
         let holds = Some(tags.collect());
         return Holder { value: value.into(), remaining, facts: parse_facts(of_owner), holds };
     }
-    let facts = split_value(value)
-        .and_then(|(token, _)| facts.strip_suffix(token))
-        .and_then(parse_facts);
+    let facts =
+        split_value(value).and_then(|(token, _)| facts.strip_suffix(token)).and_then(parse_facts);
     Holder { value: value.into(), remaining, facts, holds: None }
 }
 

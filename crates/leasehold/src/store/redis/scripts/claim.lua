@@ -19,6 +19,7 @@ if last + claims >= 9007199254740992 then
 end
 
 local fence
+local granted = false
 local reply = {}
 local before = 1
 for claim = 1, claims do
@@ -31,6 +32,11 @@ for claim = 1, claims do
     end
   end
   if not blocked then
+    if not fence then
+      -- Time is the fence's floor, so that it grows even after the counter was lost.
+      local time = redis.call('TIME')
+      fence = math.max(time[1] * 1000000 + time[2] - 1, last)
+    end
     for key = before + 1, before + count do
       if seen[key] then
         -- Our own claim asked again, since its reply was lost.
@@ -46,11 +52,7 @@ for claim = 1, claims do
     end
   end
   if not blocked then
-    if not fence then
-      -- Time is the fence's floor, so that it grows even after the counter was lost.
-      local time = redis.call('TIME')
-      fence = math.max(time[1] * 1000000 + time[2] - 1, last)
-    end
+    granted = true
     -- A new fence also for a claim asked again: another holder may have come and gone between
     -- the two.
     fence = fence + 1
@@ -66,7 +68,7 @@ for claim = 1, claims do
   before = before + count
 end
 
-if fence then
+if granted then
   redis.call('SET', KEYS[1], fence)
 else
   -- A write that changes nothing (the counter has no expiry): a replica refuses it, and so

@@ -38,7 +38,7 @@ end
 
 if not is_same then
   -- Not all of them are entered under one fence: a new one for all, as for any fresh grant.
-  local last = tonumber(redis.call('GET', KEYS[1]) or 0)
+  local last = tonumber(redis.call('MGET', KEYS[1])[1] or 0)
   if last + 1 >= 9007199254740992 then
     return redis.error_reply('ERR leasehold: the fence counter ' .. KEYS[1] .. ' is beyond 2^53')
   end

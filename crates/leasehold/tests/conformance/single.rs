@@ -1,8 +1,4 @@
-//! What every store promises, as one list that each store runs.
-//!
-//! A case gets two clients of the same store and nothing else. Time is real here, so cases
-//! wait for events and give lower bounds only; logic that depends on exact times is tested
-//! under injected time in `src/proto`.
+//! One name, one lease.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,83 +11,9 @@ use leasehold::{
 };
 use leasehold_testing::eventually;
 
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
-/// A TTL that sees a renewal soon, and that a machine under load still keeps.
-const SHORT: Duration = Duration::from_millis(1_200);
+use crate::{MS, SECOND, SHORT};
 
-/// Runs every case of the list on every store.
-macro_rules! conformance {
-    ($($case:ident,)+) => {
-        mod memory {
-            $(#[tokio::test]
-            async fn $case() {
-                let client = leasehold::connect("memory:").await.unwrap();
-                super::$case(client.clone(), client).await;
-            })+
-        }
-
-        #[cfg(feature = "redis")]
-        mod redis {
-            $(#[tokio::test]
-            async fn $case() {
-                let server = leasehold_testing::RedisServer::start();
-                let one = leasehold::connect(&server.url()).await.unwrap();
-                let other = leasehold::connect(&server.url()).await.unwrap();
-                super::$case(one, other).await;
-                // The counter that fences come from is the one key that may live on.
-                super::eventually("nothing left in the store", async || {
-                    server.keys().iter().all(|key| key == "leasehold:1:fence")
-                })
-                .await;
-            })+
-        }
-    };
-}
-
-conformance! {
-    released_names_are_free,
-    a_held_name_is_busy_and_tells_the_holder,
-    trying_a_held_name_answers_none,
-    dropping_a_lease_releases_it,
-    names_do_not_block_each_other,
-    names_of_all_sorts_work,
-    bad_input_is_refused_before_anything_is_sent,
-    metadata_can_be_any_bytes,
-    fences_grow_from_holder_to_holder,
-    fences_are_unique_across_names,
-    a_lease_outlives_its_ttl_by_renewal,
-    a_fixed_lease_runs_out_and_says_so,
-    an_expired_lease_is_free_for_others,
-    releasing_a_lost_lease_says_lost,
-    renewal_by_hand_extends_and_shortens,
-    renewal_by_hand_never_brings_a_lease_back,
-    renewal_by_hand_checks_its_ttl,
-    max_hold_ends_a_renewed_lease,
-    max_hold_limits_renewal_by_hand,
-    remaining_is_asked_from_the_store,
-    waiting_ends_when_the_holder_releases,
-    waiting_ends_when_the_holder_runs_out,
-    waiting_gives_up_in_time,
-    tries_are_limited,
-    inspection_tells_what_is_known,
-    breaking_a_lease_tells_its_holder,
-    breaking_hits_only_the_holder_that_was_seen,
-    run_gives_the_output_and_releases,
-    run_is_cancelled_when_the_lease_is_lost,
-    run_keeps_the_output_of_a_body_that_outlived_the_lease,
-    every_listener_hears_of_the_loss,
-    dropping_an_acquisition_at_any_await_leaves_nothing_behind,
-    a_lease_outlives_its_client,
-    closing_releases_ends_waits_and_refuses,
-    a_guarded_counter_loses_nothing,
-    leases_and_builders_can_cross_tasks,
-    a_detached_lease_is_resumed_elsewhere,
-    a_grant_that_ran_out_or_was_taken_is_lost,
-    a_resumed_lease_is_kept_and_released_once,
-}
-
-async fn released_names_are_free(one: Client, other: Client) {
+pub(crate) async fn released_names_are_free(one: Client, other: Client) {
     let lease = one.acquire("a").await.unwrap();
     assert!(lease.is_held());
     assert_eq!(lease.name(), "a");
@@ -100,7 +22,7 @@ async fn released_names_are_free(one: Client, other: Client) {
     other.acquire("a").no_wait().await.unwrap().release().await.unwrap();
 }
 
-async fn a_held_name_is_busy_and_tells_the_holder(one: Client, other: Client) {
+pub(crate) async fn a_held_name_is_busy_and_tells_the_holder(one: Client, other: Client) {
     let lease = one.acquire("a").metadata("pod-7").await.unwrap();
     let error = other.acquire("a").no_wait().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Busy);
@@ -114,7 +36,7 @@ async fn a_held_name_is_busy_and_tells_the_holder(one: Client, other: Client) {
     lease.release().await.unwrap();
 }
 
-async fn trying_a_held_name_answers_none(one: Client, other: Client) {
+pub(crate) async fn trying_a_held_name_answers_none(one: Client, other: Client) {
     let lease = one.try_acquire("a").await.unwrap().unwrap();
     assert!(other.try_acquire("a").await.unwrap().is_none());
     assert!(one.try_acquire("a").await.unwrap().is_none(), "not re-entrant");
@@ -122,7 +44,7 @@ async fn trying_a_held_name_answers_none(one: Client, other: Client) {
     assert!(other.try_acquire("a").await.unwrap().is_some());
 }
 
-async fn dropping_a_lease_releases_it(one: Client, other: Client) {
+pub(crate) async fn dropping_a_lease_releases_it(one: Client, other: Client) {
     drop(one.acquire("a").await.unwrap());
     other.acquire("a").await.unwrap().release().await.unwrap();
     // Also from a thread that has no runtime.
@@ -131,7 +53,7 @@ async fn dropping_a_lease_releases_it(one: Client, other: Client) {
     other.acquire("a").await.unwrap().release().await.unwrap();
 }
 
-async fn names_do_not_block_each_other(one: Client, other: Client) {
+pub(crate) async fn names_do_not_block_each_other(one: Client, other: Client) {
     let mut leases = Vec::new();
     for n in 0..50 {
         leases.push(one.acquire(format!("name {n}")).no_wait().await.unwrap());
@@ -142,7 +64,7 @@ async fn names_do_not_block_each_other(one: Client, other: Client) {
     }
 }
 
-async fn names_of_all_sorts_work(one: Client, other: Client) {
+pub(crate) async fn names_of_all_sorts_work(one: Client, other: Client) {
     let longest = "x".repeat(1_024);
     for name in
         ["a", "order:42", "two words", "日本 🦀", "{tag}:x", "{", "}", "a{}b", "*", &longest]
@@ -154,7 +76,7 @@ async fn names_of_all_sorts_work(one: Client, other: Client) {
     }
 }
 
-async fn bad_input_is_refused_before_anything_is_sent(one: Client, _: Client) {
+pub(crate) async fn bad_input_is_refused_before_anything_is_sent(one: Client, _: Client) {
     let too_long = "x".repeat(1_025);
     for name in ["", "a\nb", "\0", &too_long, "{a}:leasehold:1:facts", "leasehold:1:fence"] {
         let error = one.acquire(name).await.unwrap_err();
@@ -177,7 +99,7 @@ async fn bad_input_is_refused_before_anything_is_sent(one: Client, _: Client) {
     assert!(one.inspect("a").await.unwrap().is_free());
 }
 
-async fn metadata_can_be_any_bytes(one: Client, other: Client) {
+pub(crate) async fn metadata_can_be_any_bytes(one: Client, other: Client) {
     let all: Vec<u8> = (0..=255).collect();
     for metadata in [&b""[..], b"\0", b"==", &[0xff; 4_096], &all] {
         let lease = one.acquire("a").metadata(metadata).await.unwrap();
@@ -189,7 +111,7 @@ async fn metadata_can_be_any_bytes(one: Client, other: Client) {
     }
 }
 
-async fn fences_grow_from_holder_to_holder(one: Client, other: Client) {
+pub(crate) async fn fences_grow_from_holder_to_holder(one: Client, other: Client) {
     let mut last = 0;
     for n in 0..200 {
         let client = if n % 2 == 0 { &one } else { &other };
@@ -201,7 +123,7 @@ async fn fences_grow_from_holder_to_holder(one: Client, other: Client) {
     }
 }
 
-async fn fences_are_unique_across_names(one: Client, other: Client) {
+pub(crate) async fn fences_are_unique_across_names(one: Client, other: Client) {
     let mut tasks = Vec::new();
     for n in 0..200 {
         let client = if n % 2 == 0 { one.clone() } else { other.clone() };
@@ -218,7 +140,7 @@ async fn fences_are_unique_across_names(one: Client, other: Client) {
     }
 }
 
-async fn a_lease_outlives_its_ttl_by_renewal(one: Client, other: Client) {
+pub(crate) async fn a_lease_outlives_its_ttl_by_renewal(one: Client, other: Client) {
     let lease = one.acquire("a").ttl(SHORT).await.unwrap();
     let start = Instant::now();
     while start.elapsed() < 3 * SHORT {
@@ -229,7 +151,7 @@ async fn a_lease_outlives_its_ttl_by_renewal(one: Client, other: Client) {
     lease.release().await.unwrap();
 }
 
-async fn a_fixed_lease_runs_out_and_says_so(one: Client, _: Client) {
+pub(crate) async fn a_fixed_lease_runs_out_and_says_so(one: Client, _: Client) {
     let lease = one.acquire("a").ttl(100 * MS).fixed().await.unwrap();
     assert_eq!(lease.lost().await, LossReason::Expired);
     assert!(!lease.is_held());
@@ -237,7 +159,7 @@ async fn a_fixed_lease_runs_out_and_says_so(one: Client, _: Client) {
     assert_eq!(lease.remaining().await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
-async fn an_expired_lease_is_free_for_others(one: Client, other: Client) {
+pub(crate) async fn an_expired_lease_is_free_for_others(one: Client, other: Client) {
     let old = one.acquire("a").ttl(50 * MS).fixed().await.unwrap();
     let new = other.acquire("a").await.unwrap();
     assert!(!old.is_held(), "lost here before it is free there");
@@ -247,7 +169,7 @@ async fn an_expired_lease_is_free_for_others(one: Client, other: Client) {
     new.release().await.unwrap();
 }
 
-async fn releasing_a_lost_lease_says_lost(one: Client, other: Client) {
+pub(crate) async fn releasing_a_lost_lease_says_lost(one: Client, other: Client) {
     let old = one.acquire("a").ttl(50 * MS).fixed().await.unwrap();
     let new = other.acquire("a").await.unwrap();
     let error = old.release().await.unwrap_err();
@@ -258,7 +180,7 @@ async fn releasing_a_lost_lease_says_lost(one: Client, other: Client) {
     new.release().await.unwrap();
 }
 
-async fn renewal_by_hand_extends_and_shortens(one: Client, _: Client) {
+pub(crate) async fn renewal_by_hand_extends_and_shortens(one: Client, _: Client) {
     let lease = one.acquire("a").ttl(SECOND).fixed().await.unwrap();
     lease.renew(60 * SECOND).await.unwrap();
     assert!(lease.valid_for() > 50 * SECOND && lease.remaining().await.unwrap() > 50 * SECOND);
@@ -269,7 +191,7 @@ async fn renewal_by_hand_extends_and_shortens(one: Client, _: Client) {
     assert_eq!(lease.lost().await, LossReason::Expired);
 }
 
-async fn renewal_by_hand_never_brings_a_lease_back(one: Client, other: Client) {
+pub(crate) async fn renewal_by_hand_never_brings_a_lease_back(one: Client, other: Client) {
     let lease = one.acquire("a").ttl(50 * MS).fixed().await.unwrap();
     lease.lost().await;
     assert!(matches!(lease.renew(SECOND).await, Err(RenewError::Lost(_))));
@@ -283,7 +205,7 @@ async fn renewal_by_hand_never_brings_a_lease_back(one: Client, other: Client) {
     assert!(other.inspect("a").await.unwrap().is_free());
 }
 
-async fn renewal_by_hand_checks_its_ttl(one: Client, _: Client) {
+pub(crate) async fn renewal_by_hand_checks_its_ttl(one: Client, _: Client) {
     let lease = one.acquire("a").await.unwrap();
     for ttl in [Duration::ZERO, MS, Duration::MAX] {
         assert_eq!(lease.renew(ttl).await.unwrap_err().kind(), ErrorKind::Invalid);
@@ -292,7 +214,7 @@ async fn renewal_by_hand_checks_its_ttl(one: Client, _: Client) {
     lease.release().await.unwrap();
 }
 
-async fn max_hold_ends_a_renewed_lease(one: Client, other: Client) {
+pub(crate) async fn max_hold_ends_a_renewed_lease(one: Client, other: Client) {
     let start = Instant::now();
     let lease = one.acquire("a").ttl(SHORT).max_hold(3 * SHORT).await.unwrap();
     assert_eq!(lease.lost().await, LossReason::MaxHold);
@@ -301,7 +223,7 @@ async fn max_hold_ends_a_renewed_lease(one: Client, other: Client) {
     assert_eq!(lease.release().await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
-async fn max_hold_limits_renewal_by_hand(one: Client, _: Client) {
+pub(crate) async fn max_hold_limits_renewal_by_hand(one: Client, _: Client) {
     let lease = one.acquire("a").ttl(SECOND).max_hold(2 * SECOND).fixed().await.unwrap();
     lease.renew(60 * SECOND).await.unwrap();
     assert!(lease.valid_for() < 2 * SECOND && lease.remaining().await.unwrap() <= 2 * SECOND);
@@ -309,7 +231,7 @@ async fn max_hold_limits_renewal_by_hand(one: Client, _: Client) {
     assert!(short.remaining().await.unwrap() <= SECOND, "not even the first TTL goes beyond it");
 }
 
-async fn remaining_is_asked_from_the_store(one: Client, other: Client) {
+pub(crate) async fn remaining_is_asked_from_the_store(one: Client, other: Client) {
     let lease = one.acquire("a").ttl(20 * SECOND).fixed().await.unwrap();
     let remaining = lease.remaining().await.unwrap();
     assert!(remaining <= 20 * SECOND && remaining > 10 * SECOND, "{remaining:?}");
@@ -322,7 +244,7 @@ async fn remaining_is_asked_from_the_store(one: Client, other: Client) {
     later.release().await.unwrap();
 }
 
-async fn waiting_ends_when_the_holder_releases(one: Client, other: Client) {
+pub(crate) async fn waiting_ends_when_the_holder_releases(one: Client, other: Client) {
     let lease = one.acquire("a").await.unwrap();
     let waiter = tokio::spawn({
         let other = other.clone();
@@ -335,14 +257,14 @@ async fn waiting_ends_when_the_holder_releases(one: Client, other: Client) {
     assert!(waiter.await.unwrap() > fence);
 }
 
-async fn waiting_ends_when_the_holder_runs_out(one: Client, other: Client) {
+pub(crate) async fn waiting_ends_when_the_holder_runs_out(one: Client, other: Client) {
     let lease = one.acquire("a").ttl(100 * MS).fixed().await.unwrap();
     let slow = Backoff::fixed(3_600 * SECOND);
     let next = other.acquire("a").retry(slow).await.unwrap();
     assert!(next.fence() > lease.fence(), "looked again when the holder's time was up");
 }
 
-async fn waiting_gives_up_in_time(one: Client, other: Client) {
+pub(crate) async fn waiting_gives_up_in_time(one: Client, other: Client) {
     let lease = one.acquire("a").await.unwrap();
     let start = Instant::now();
     let error = other.acquire("a").wait(100 * MS).await.unwrap_err();
@@ -352,7 +274,7 @@ async fn waiting_gives_up_in_time(one: Client, other: Client) {
     assert!(lease.is_held());
 }
 
-async fn tries_are_limited(one: Client, other: Client) {
+pub(crate) async fn tries_are_limited(one: Client, other: Client) {
     let _lease = one.acquire("a").await.unwrap();
     let attempts = [
         (Backoff::none(), 1),
@@ -369,7 +291,7 @@ async fn tries_are_limited(one: Client, other: Client) {
     assert_eq!(other.acquire("a").retry(in_time).await.unwrap_err().kind(), ErrorKind::Busy);
 }
 
-async fn inspection_tells_what_is_known(one: Client, other: Client) {
+pub(crate) async fn inspection_tells_what_is_known(one: Client, other: Client) {
     assert!(other.inspect("a").await.unwrap().is_free());
     let before = SystemTime::now();
     let lease = one.acquire("a").ttl(SHORT).metadata("pod-7").await.unwrap();
@@ -396,7 +318,7 @@ async fn inspection_tells_what_is_known(one: Client, other: Client) {
     next.release().await.unwrap();
 }
 
-async fn breaking_a_lease_tells_its_holder(one: Client, other: Client) {
+pub(crate) async fn breaking_a_lease_tells_its_holder(one: Client, other: Client) {
     assert!(matches!(other.force_release("a").await.unwrap(), ForceReleased::AlreadyFree));
     let lease = one.acquire("a").ttl(SHORT).metadata("pod-7").await.unwrap();
     let ForceReleased::Broken(holder) = other.force_release("a").await.unwrap() else { panic!() };
@@ -411,7 +333,7 @@ async fn breaking_a_lease_tells_its_holder(one: Client, other: Client) {
     next.release().await.unwrap();
 }
 
-async fn breaking_hits_only_the_holder_that_was_seen(one: Client, other: Client) {
+pub(crate) async fn breaking_hits_only_the_holder_that_was_seen(one: Client, other: Client) {
     let first = one.acquire("a").await.unwrap();
     let seen = other.inspect("a").await.unwrap();
     first.release().await.unwrap();
@@ -422,13 +344,13 @@ async fn breaking_hits_only_the_holder_that_was_seen(one: Client, other: Client)
     second.release().await.unwrap();
 }
 
-async fn run_gives_the_output_and_releases(one: Client, other: Client) {
+pub(crate) async fn run_gives_the_output_and_releases(one: Client, other: Client) {
     let output = one.acquire("a").await.unwrap().run(async { 42 }).await.unwrap();
     assert_eq!(output, 42);
     assert!(other.inspect("a").await.unwrap().is_free());
 }
 
-async fn run_is_cancelled_when_the_lease_is_lost(one: Client, other: Client) {
+pub(crate) async fn run_is_cancelled_when_the_lease_is_lost(one: Client, other: Client) {
     struct Told(Arc<AtomicU64>);
     impl Drop for Told {
         fn drop(&mut self) {
@@ -448,7 +370,10 @@ async fn run_is_cancelled_when_the_lease_is_lost(one: Client, other: Client) {
     assert_eq!(dropped.load(Ordering::SeqCst), 1, "the body was dropped");
 }
 
-async fn run_keeps_the_output_of_a_body_that_outlived_the_lease(one: Client, other: Client) {
+pub(crate) async fn run_keeps_the_output_of_a_body_that_outlived_the_lease(
+    one: Client,
+    other: Client,
+) {
     let lease = one.acquire("a").await.unwrap();
     let error = lease
         .run(async {
@@ -461,7 +386,7 @@ async fn run_keeps_the_output_of_a_body_that_outlived_the_lease(one: Client, oth
     assert_eq!(error.into_output(), Some("paid"));
 }
 
-async fn every_listener_hears_of_the_loss(one: Client, other: Client) {
+pub(crate) async fn every_listener_hears_of_the_loss(one: Client, other: Client) {
     let lease = Arc::new(one.acquire("a").ttl(SHORT).await.unwrap());
     let listeners: Vec<_> = (0..20)
         .map(|_| {
@@ -476,7 +401,10 @@ async fn every_listener_hears_of_the_loss(one: Client, other: Client) {
 }
 
 /// Fault row 7. Drives the future poll by poll, and drops it after each number of polls.
-async fn dropping_an_acquisition_at_any_await_leaves_nothing_behind(one: Client, other: Client) {
+pub(crate) async fn dropping_an_acquisition_at_any_await_leaves_nothing_behind(
+    one: Client,
+    other: Client,
+) {
     let mut polls = 0;
     loop {
         let mut acquiring = one.acquire("a").into_future();
@@ -502,7 +430,7 @@ async fn dropping_an_acquisition_at_any_await_leaves_nothing_behind(one: Client,
     }
 }
 
-async fn a_lease_outlives_its_client(one: Client, other: Client) {
+pub(crate) async fn a_lease_outlives_its_client(one: Client, other: Client) {
     let lease = one.acquire("a").ttl(SHORT).await.unwrap();
     drop(one);
     tokio::time::sleep(2 * SHORT).await;
@@ -511,7 +439,7 @@ async fn a_lease_outlives_its_client(one: Client, other: Client) {
     lease.release().await.unwrap();
 }
 
-async fn closing_releases_ends_waits_and_refuses(one: Client, other: Client) {
+pub(crate) async fn closing_releases_ends_waits_and_refuses(one: Client, other: Client) {
     let (renewed, fixed) =
         (one.acquire("a").await.unwrap(), one.acquire("b").fixed().await.unwrap());
     let waiter = tokio::spawn({
@@ -534,7 +462,7 @@ async fn closing_releases_ends_waits_and_refuses(one: Client, other: Client) {
     }
 }
 
-async fn a_guarded_counter_loses_nothing(one: Client, other: Client) {
+pub(crate) async fn a_guarded_counter_loses_nothing(one: Client, other: Client) {
     let counter = Arc::new(AtomicU64::new(0));
     let pace = Backoff::exponential(MS, 20 * MS);
     let workers: Vec<_> = (0..40)
@@ -558,13 +486,13 @@ async fn a_guarded_counter_loses_nothing(one: Client, other: Client) {
     assert_eq!(counter.load(Ordering::SeqCst), 400);
 }
 
-async fn leases_and_builders_can_cross_tasks(one: Client, _: Client) {
+pub(crate) async fn leases_and_builders_can_cross_tasks(one: Client, _: Client) {
     let builder = one.acquire("a").ttl(SECOND);
     let lease = tokio::spawn(async move { builder.await.unwrap() }).await.unwrap();
     tokio::spawn(async move { lease.release().await.unwrap() }).await.unwrap();
 }
 
-async fn a_detached_lease_is_resumed_elsewhere(one: Client, other: Client) {
+pub(crate) async fn a_detached_lease_is_resumed_elsewhere(one: Client, other: Client) {
     let lease = one.acquire("order: 42").metadata("pod-7").await.unwrap();
     let (fence, token) = (lease.fence(), *lease.token());
     let text = lease.detach().unwrap().to_string();
@@ -579,7 +507,7 @@ async fn a_detached_lease_is_resumed_elsewhere(one: Client, other: Client) {
     assert!(one.inspect("order: 42").await.unwrap().is_free());
 }
 
-async fn a_grant_that_ran_out_or_was_taken_is_lost(one: Client, other: Client) {
+pub(crate) async fn a_grant_that_ran_out_or_was_taken_is_lost(one: Client, other: Client) {
     let lost = |error: ResumeError| match error {
         ResumeError::Lost(lost) => lost.reason(),
         other => panic!("{other}"),
@@ -606,7 +534,7 @@ async fn a_grant_that_ran_out_or_was_taken_is_lost(one: Client, other: Client) {
 }
 
 /// Fault row 11.
-async fn a_resumed_lease_is_kept_and_released_once(one: Client, other: Client) {
+pub(crate) async fn a_resumed_lease_is_kept_and_released_once(one: Client, other: Client) {
     let grant = one.acquire("a").ttl(SHORT).await.unwrap().detach().unwrap();
     let (first, second) =
         (other.resume(&grant).await.unwrap(), other.resume(&grant).await.unwrap());
