@@ -37,6 +37,12 @@ impl Setting {
         self.server.run(&["GET", name])
     }
 
+    /// How many holds the owner of a lock has.
+    async fn holds(&self, name: &str) -> usize {
+        let seen = self.client.inspect(name).await.unwrap();
+        seen.holder().map_or(0, |holder| holder.holds().count())
+    }
+
     async fn becomes_free(&self, name: &str) {
         eventually("free again", async || self.stored(name).is_none()).await;
     }
@@ -502,4 +508,59 @@ async fn a_closing_that_was_dropped_has_closed_all_the_same() {
     drop(stuck);
     setting.client.close().await.unwrap();
     setting.becomes_free("order:8").await;
+}
+
+/// Fault row 13: retried after whatever loss, an entry counts once.
+#[tokio::test]
+async fn an_owners_claim_cut_at_any_byte_enters_once() {
+    let setting = Setting::new().await;
+    let outer = setting.client.acquire("order:7").owner("x").ttl(LONG).await.unwrap();
+    let requests = (0..400).step_by(23).map(Fault::CutRequest);
+    let replies = (0..32).step_by(5).map(Fault::CutReply);
+    for fault in requests.chain(replies).chain([Fault::LoseReply]) {
+        setting.proxy.strike_once("order:7", fault);
+        let inner = setting.client.acquire("order:7").owner("x").ttl(LONG).no_wait();
+        let inner = inner.await.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+        assert_eq!(inner.fence(), outer.fence(), "{fault:?}");
+        assert_eq!(setting.holds("order:7").await, 2, "{fault:?}");
+        inner.release().await.unwrap();
+        assert_eq!(setting.holds("order:7").await, 1, "{fault:?}");
+    }
+    assert!(setting.proxy.struck() > 20);
+    outer.release().await.unwrap();
+    assert_eq!(setting.stored("order:7"), None);
+}
+
+/// Fault row 13: a release that is sent twice does not take another's hold away.
+#[tokio::test]
+async fn an_owners_release_cut_at_any_byte_leaves_once() {
+    let setting = Setting::new().await;
+    let outer = setting.client.acquire("order:7").owner("x").ttl(LONG).await.unwrap();
+    let requests = (0..300).step_by(29).map(Fault::CutRequest);
+    for fault in requests.chain([Fault::LoseReply, Fault::CutReply(3)]) {
+        let inner = setting.client.acquire("order:7").owner("x").ttl(LONG).await.unwrap();
+        setting.proxy.strike_once("order:7", fault);
+        inner.release().await.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+        setting.proxy.heal();
+        assert_eq!(setting.holds("order:7").await, 1, "{fault:?}");
+    }
+    assert!(outer.is_held());
+    outer.release().await.unwrap();
+    assert_eq!(setting.stored("order:7"), None);
+}
+
+#[tokio::test]
+async fn a_claim_for_several_names_cut_at_any_byte_is_granted_once() {
+    let setting = Setting::new().await;
+    let requests = (0..330).step_by(31).map(Fault::CutRequest);
+    for fault in requests.chain([Fault::LoseReply, Fault::CutReply(9)]) {
+        setting.proxy.strike_once("order:7", fault);
+        let names = ["order:7", "order:8", "order:9"];
+        let lease = setting.client.acquire_all(names).ttl(LONG).no_wait().await.unwrap();
+        for name in names {
+            assert_eq!(setting.stored(name).as_deref(), Some(lease.token().as_str()), "{fault:?}");
+        }
+        lease.release().await.unwrap();
+        assert!(names.iter().all(|name| setting.stored(name).is_none()), "{fault:?}");
+    }
 }
