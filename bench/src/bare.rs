@@ -1,15 +1,14 @@
-//! The bare `redis` crate: the same scripts, without a client of ours around them.
+//! The bare `redis` crate: the same scripts, without a client of ours around them. What the
+//! scripts take and answer is known here only.
 
 use redis::Script;
 use redis::aio::MultiplexedConnection;
 
-pub(crate) const CLAIM: &str =
-    include_str!("../../crates/leasehold/src/store/redis/scripts/claim.lua");
-pub(crate) const RELEASE: &str =
-    include_str!("../../crates/leasehold/src/store/redis/scripts/release.lua");
+const CLAIM: &str = include_str!("../../crates/leasehold/src/store/redis/scripts/claim.lua");
+const RELEASE: &str = include_str!("../../crates/leasehold/src/store/redis/scripts/release.lua");
 
 /// The least that a release can do: what every plain string lock runs.
-pub(crate) const COMPARE_AND_DELETE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
+const COMPARE_AND_DELETE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
 
 /// One claim and one release by the scripts as they are.
 pub(crate) struct Pair {
@@ -37,6 +36,30 @@ impl Pair {
         let released: (i64,) =
             self.release.key(name).arg(&token).invoke_async(connection).await.expect("it runs");
         assert_eq!(released.0, 1);
+    }
+}
+
+/// What a plain string lock does to release, after the `SET` that it needs for that.
+pub(crate) struct Minimal {
+    compare_and_delete: Script,
+}
+
+impl Minimal {
+    pub(crate) fn new() -> Self {
+        Self { compare_and_delete: Script::new(COMPARE_AND_DELETE) }
+    }
+
+    pub(crate) async fn run(&self, connection: &mut MultiplexedConnection, name: &str) {
+        let set = redis::cmd("SET").arg(name).arg("token").to_owned();
+        set.exec_async(connection).await.expect("it runs");
+        let compare_and_delete = &self.compare_and_delete;
+        let deleted: i64 = compare_and_delete
+            .key(name)
+            .arg("token")
+            .invoke_async(connection)
+            .await
+            .expect("it runs");
+        assert_eq!(deleted, 1);
     }
 }
 

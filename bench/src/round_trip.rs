@@ -4,31 +4,13 @@ use std::time::{Duration, Instant};
 
 use leasehold::Client;
 use leasehold_testing::RedisServer;
-use tokio::runtime::{Builder, Runtime};
 
 use crate::bare;
+use crate::flavour::Flavour;
 use crate::spread::Spread;
 
 const ROUNDS: usize = 201;
 const PAIRS: u64 = 200;
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Flavour {
-    CurrentThread,
-    MultiThread,
-}
-
-impl Flavour {
-    pub(crate) const ALL: [Self; 2] = [Self::CurrentThread, Self::MultiThread];
-
-    fn runtime(self) -> Runtime {
-        let builder = match self {
-            Self::CurrentThread => Builder::new_current_thread().enable_all().build(),
-            Self::MultiThread => Builder::new_multi_thread().worker_threads(2).enable_all().build(),
-        };
-        builder.expect("a runtime")
-    }
-}
 
 pub(crate) fn run(server: &RedisServer, flavour: Flavour) {
     let runtime = flavour.runtime();
@@ -56,7 +38,7 @@ pub(crate) fn run(server: &RedisServer, flavour: Flavour) {
                 theirs.push(micros_each(bare));
             }
         }
-        println!("{flavour:?} runtime, {ROUNDS} rounds of {PAIRS} pairs:");
+        println!("One task, {flavour}, {ROUNDS} rounds of {PAIRS} pairs:");
         println!("  leasehold / bare   {}   (goal: at most 1.15)", Spread::of(ratios));
         println!("  leasehold, µs      {}", Spread::of(ours));
         println!("  bare crate, µs     {}", Spread::of(theirs));
