@@ -23,18 +23,26 @@ impl Pair {
 
     pub(crate) async fn run(&self, connection: &mut MultiplexedConnection, name: &str, n: u64) {
         let token = format!("{n:022}");
-        let claimed: (i64, i64) = self
+        let claimed: ((i64, i64),) = self
             .claim
-            .key(name)
             .key("leasehold:1:fence")
+            .key(name)
+            .arg(1)
             .arg(&token)
             .arg(30_000)
             .invoke_async(connection)
             .await
             .expect("the claim runs");
-        assert_eq!(claimed.0, 1);
-        let released: (i64,) =
-            self.release.key(name).arg(&token).invoke_async(connection).await.expect("it runs");
+        assert_eq!(claimed.0.0, 1);
+        let release = &self.release;
+        let released: (i64,) = release
+            .key(name)
+            .arg(1)
+            .arg(0)
+            .arg(&token)
+            .invoke_async(connection)
+            .await
+            .expect("it runs");
         assert_eq!(released.0, 1);
     }
 }
@@ -50,7 +58,9 @@ impl Minimal {
     }
 
     pub(crate) async fn run(&self, connection: &mut MultiplexedConnection, name: &str) {
-        let set = redis::cmd("SET").arg(name).arg("token").to_owned();
+        // With an expiry, as every lock has: the DEL then has two places to delete from.
+        let mut set = redis::cmd("SET");
+        set.arg(name).arg("token").arg("PX").arg(30_000);
         set.exec_async(connection).await.expect("it runs");
         let compare_and_delete = &self.compare_and_delete;
         let deleted: i64 = compare_and_delete

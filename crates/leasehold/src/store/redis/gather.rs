@@ -11,7 +11,8 @@
 //! does not waits for a call to return, and goes out together with all that came meanwhile. So
 //! calls grow with the load, and nobody has to choose a delay.
 //!
-//! One queue for each verb and connection. Who gives up while waiting is left out of the call;
+//! Claims go together with claims, and releases with releases, two calls in one write. Who gives
+//! up while waiting is left out of the call;
 //! who gives up later is answered into the void. A connection that is given up lets go of all
 //! that had not been sent.
 
@@ -27,6 +28,7 @@ use super::reply::{self, LinkError};
 use super::script::{self, Script};
 use crate::deed::Deed;
 use crate::name::FENCE_KEY;
+use crate::race::both;
 use crate::store::Claim;
 use crate::store::redis::millis;
 
@@ -106,20 +108,16 @@ impl Item {
     }
 }
 
-/// The queues of one connection.
+/// What waits for its turn on one connection.
 #[derive(Debug, Default)]
-pub(super) struct Gathering {
-    claims: Queue,
-    releases: Queue,
-}
-
-#[derive(Debug, Default)]
-struct Queue(Mutex<State>);
+pub(super) struct Gathering(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    under_way: usize,
-    waiting: VecDeque<Waiting>,
+    /// Those who send now: a request by itself, or a worker for many.
+    senders: usize,
+    claims: VecDeque<Waiting>,
+    releases: VecDeque<Waiting>,
     /// The connection has been given up.
     is_over: bool,
 }
@@ -131,55 +129,59 @@ struct Waiting {
 }
 
 impl Gathering {
-    fn queue(&self, verb: Verb) -> &Queue {
-        match verb {
-            Verb::Claim => &self.claims,
-            Verb::Release => &self.releases,
-        }
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that panics runs under this mutex.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The connection is given up: what has not been sent will not be.
     pub(super) fn abandon(&self, given_up: &LinkError) {
-        for queue in [&self.claims, &self.releases] {
-            let waiting = {
-                let mut state = queue.lock();
-                state.is_over = true;
-                std::mem::take(&mut state.waiting)
-            };
-            for one in waiting {
-                let _ = one.tell.send(Err(given_up.clone()));
-            }
+        let [claims, releases] = self.lock().end();
+        for waiting in claims.into_iter().chain(releases) {
+            let _ = waiting.tell.send(Err(given_up.clone()));
         }
     }
 }
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that panics runs under this mutex.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl State {
+    fn is_empty(&self) -> bool {
+        self.claims.is_empty() && self.releases.is_empty()
+    }
+
+    fn push(&mut self, item: Item) -> oneshot::Receiver<Outcome> {
+        let (tell, told) = oneshot::channel();
+        let queue = match item.verb() {
+            Verb::Claim => &mut self.claims,
+            Verb::Release => &mut self.releases,
+        };
+        queue.push_back(Waiting { item, tell });
+        told
+    }
+
+    /// Nothing more is sent. Those who wait, to be told outside of the lock.
+    fn end(&mut self) -> [VecDeque<Waiting>; 2] {
+        self.is_over = true;
+        [std::mem::take(&mut self.claims), std::mem::take(&mut self.releases)]
     }
 }
 
 /// Sends the item, alone or in company. Its part of the answer.
 pub(super) async fn send(connected: &Arc<Connected>, item: Item) -> Outcome {
-    let verb = item.verb();
     let told = {
-        let mut state = connected.gathering.queue(verb).lock();
+        let mut state = connected.gathering.lock();
         if state.is_over {
             return Err(connected.given_up());
         }
-        if state.under_way < MOST_UNDER_WAY {
-            state.under_way += 1;
+        if state.senders < MOST_SENDERS {
+            state.senders += 1;
             None
         } else {
-            let (tell, told) = oneshot::channel();
-            state.waiting.push_back(Waiting { item: item.clone(), tell });
-            Some(told)
+            Some(state.push(item.clone()))
         }
     };
     match told {
         None => {
-            let _slot = Slot { connected, verb };
+            let _turn = Turn { connected };
             alone(item, |command| connected.send(command)).await
         }
         // Dropped with the runtime of the connection: whether it was sent is not known.
@@ -187,87 +189,47 @@ pub(super) async fn send(connected: &Arc<Connected>, item: Item) -> Outcome {
     }
 }
 
-/// A call under way that its own caller sends. However it ends, those who wait go next.
-struct Slot<'a> {
+/// A request that its own caller sends. However it ends, those who wait go next.
+struct Turn<'a> {
     connected: &'a Arc<Connected>,
-    verb: Verb,
 }
 
-impl Drop for Slot<'_> {
+impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let mut state = self.connected.gathering.queue(self.verb).lock();
-        if state.waiting.is_empty() {
-            state.under_way -= 1;
+        let mut state = self.connected.gathering.lock();
+        if state.is_empty() {
+            state.senders -= 1;
             return;
         }
         drop(state);
-        let (connected, verb) = (Arc::clone(self.connected), self.verb);
-        let runtime = connected.runtime.clone();
-        runtime.spawn(Worker { connected, verb, is_done: false }.run());
+        let worker = Worker { connected: Arc::clone(self.connected), is_done: false };
+        self.connected.runtime.spawn(worker.run());
     }
 }
 
-/// Sends what waits, call after call, until nothing does: a task of the connection's runtime.
+/// Sends what waits, round after round, until nothing does: a task of the connection's runtime.
 struct Worker {
     connected: Arc<Connected>,
-    verb: Verb,
     is_done: bool,
 }
 
 impl Worker {
     async fn run(mut self) {
-        while let Some(batch) = self.next_batch() {
-            let (items, tells): (Vec<_>, Vec<_>) =
-                batch.into_iter().map(|Waiting { item, tell }| (item, tell)).unzip();
-            match run(&items, |command| self.connected.send(command)).await {
-                Ok(parts) => {
-                    for (tell, part) in tells.into_iter().zip(parts) {
-                        let _ = tell.send(Ok(part));
-                    }
-                }
-                // One of them may be to blame, such as a name that the user may not touch, and
-                // the others are not: each for itself. Asking again is harmless: a script that
-                // fails has done nothing, or nothing that the same token could not ask for.
-                Err(failed) if items.len() > 1 && !failed.is_about_the_server() => {
-                    for (item, tell) in items.into_iter().zip(tells) {
-                        let connected = Arc::clone(&self.connected);
-                        tokio::spawn(async move {
-                            let outcome = alone(item, |command| connected.send(command)).await;
-                            let _ = tell.send(outcome);
-                        });
-                    }
-                }
-                Err(failed) => {
-                    for tell in tells {
-                        let _ = tell.send(Err(failed.clone()));
-                    }
-                }
-            }
+        while let Some((claims, releases)) = self.next_round() {
+            both(serve(&self.connected, claims), serve(&self.connected, releases)).await;
         }
     }
 
-    /// All that wait, as far as one call takes them; `None` when there are none.
-    fn next_batch(&mut self) -> Option<Vec<Waiting>> {
-        let mut state = self.connected.gathering.queue(self.verb).lock();
-        let mut batch = Vec::new();
-        let mut names = 0;
-        while let Some(next) = state.waiting.front() {
-            names += next.item.deed().keys.len();
-            if names > LARGEST_CALL && !batch.is_empty() {
-                break;
-            }
-            let next = state.waiting.pop_front().expect("it is there");
-            // Whoever has given up is not to be granted anything.
-            if !next.tell.is_closed() {
-                batch.push(next);
-            }
-        }
-        if batch.is_empty() {
-            state.under_way -= 1;
+    /// All that wait, as far as two calls take them; `None` when there are none.
+    fn next_round(&mut self) -> Option<(Vec<Waiting>, Vec<Waiting>)> {
+        let mut state = self.connected.gathering.lock();
+        let (claims, releases) = (take(&mut state.claims), take(&mut state.releases));
+        if claims.is_empty() && releases.is_empty() {
+            state.senders -= 1;
             self.is_done = true;
             return None;
         }
-        Some(batch)
+        Some((claims, releases))
     }
 }
 
@@ -276,11 +238,56 @@ impl Drop for Worker {
         if !self.is_done {
             // The runtime shuts down, and the connection with it. Whoever waits learns it by
             // their channels.
-            let mut state = self.connected.gathering.queue(self.verb).lock();
-            state.is_over = true;
-            let waiting = std::mem::take(&mut state.waiting);
-            drop(state);
+            let waiting = self.connected.gathering.lock().end();
             drop(waiting);
+        }
+    }
+}
+
+/// The first of those that wait, as many as one call takes.
+fn take(queue: &mut VecDeque<Waiting>) -> Vec<Waiting> {
+    let mut batch = Vec::new();
+    let mut names = 0;
+    while let Some(next) = queue.front() {
+        names += next.item.deed().keys.len();
+        if names > LARGEST_CALL && !batch.is_empty() {
+            break;
+        }
+        // Whoever has given up is not to be granted anything.
+        batch.extend(queue.pop_front().filter(|next| !next.tell.is_closed()));
+    }
+    batch
+}
+
+/// Sends a batch as one call, and tells each its part of the answer.
+async fn serve(connected: &Arc<Connected>, batch: Vec<Waiting>) {
+    if batch.is_empty() {
+        return;
+    }
+    let (items, tells): (Vec<_>, Vec<_>) =
+        batch.into_iter().map(|Waiting { item, tell }| (item, tell)).unzip();
+    match run(&items, |command| connected.send(command)).await {
+        Ok(parts) => {
+            for (tell, part) in tells.into_iter().zip(parts) {
+                let _ = tell.send(Ok(part));
+            }
+        }
+        // One of them may be to blame, such as a name that the user may not touch, and the
+        // others are not: each for itself. Asking again is harmless: a script that fails has
+        // done nothing, or nothing that the same token could not ask for again.
+        Err(failed) if items.len() > 1 && !failed.is_about_the_server() => {
+            for (item, tell) in items.into_iter().zip(tells) {
+                let connected = Arc::clone(connected);
+                tokio::spawn(async move {
+                    let outcome = alone(item, |command| connected.send(command)).await;
+                    let _ = tell.send(outcome);
+                });
+            }
+        }
+        Err(failed) => {
+            for tell in tells {
+                let _ = tell.send(Err(failed.clone()));
+            }
         }
     }
 }
@@ -306,9 +313,9 @@ where
     Ok(parts.pop().unwrap_or(Value::Nil))
 }
 
-/// Calls of one kind that may be under way before requests are gathered. Fewer leave the server
-/// idle between two of them; more make them small.
-const MOST_UNDER_WAY: usize = 2;
+/// How many send at once before requests are gathered. Fewer leave the server idle between two
+/// rounds; more make the rounds small.
+const MOST_SENDERS: usize = 2;
 
 /// Names in one call at the most, unless one request alone has more. Larger calls hardly cost
 /// less for each name, and make everybody else wait.
