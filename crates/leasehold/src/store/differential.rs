@@ -127,7 +127,7 @@ fn request() -> impl Strategy<Value = Request> {
     // All of one kind: with an owner, or without one.
     let leases = || {
         (prop::collection::vec(lease(), 1..5), any::<bool>()).prop_map(|(mut leases, owned)| {
-            leases.iter_mut().for_each(|lease| lease.by = lease.by % if owned { 2 } else { 4 });
+            leases.iter_mut().for_each(|lease| lease.by %= if owned { 2 } else { 4 });
             leases.iter_mut().for_each(|lease| lease.by += if owned { 4 } else { 0 });
             leases
         })
