@@ -1,7 +1,7 @@
 //! Holds a lock, tells what happens to it, and gives it back when its input ends.
 //!
 //! ```text
-//! cargo run --example hold -- redis://127.0.0.1 order:42 5000
+//! cargo run --example hold -- redis://127.0.0.1 order:42 5000 [OWNER]
 //! ```
 //!
 //! Prints `held FENCE`, then `working TIME` (milliseconds since the epoch) every 10 ms, then
@@ -30,7 +30,11 @@ async fn hold() -> Result<(), Box<dyn Error>> {
     let (url, name, ttl) = (next("URL")?, next("NAME")?, next("TTL_MS")?.parse()?);
 
     let locks = leasehold::connect(&url).await?;
-    let lease = locks.acquire(name).ttl(Duration::from_millis(ttl)).await?;
+    let acquiring = locks.acquire(name).ttl(Duration::from_millis(ttl));
+    let lease = match arguments.next() {
+        Some(owner) => acquiring.owner(owner).await?,
+        None => acquiring.await?,
+    };
     println!("held {}", lease.fence());
 
     let mut input_ends = tokio::task::spawn_blocking(|| stdin().read_to_end(&mut Vec::new()));

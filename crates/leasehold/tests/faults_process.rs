@@ -5,7 +5,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold::{Client, Remaining};
-use leasehold_testing::{Process, RedisServer};
+use leasehold_testing::{Process, RedisServer, eventually};
 
 const TTL: Duration = Duration::from_millis(1_500);
 
@@ -64,6 +64,32 @@ async fn a_killed_process_leaves_its_lease_to_run_out() {
     let lease = client.acquire("order").await.unwrap();
     assert!(lease.fence() > old_fence);
     lease.release().await.unwrap();
+}
+
+/// Fault row 13: an entry that dies runs out by itself, and frees nothing for the others.
+#[tokio::test]
+async fn a_killed_entry_of_an_owner_runs_out_and_the_others_stay() {
+    let server = RedisServer::start();
+    let client = leasehold::connect(&server.url()).await.unwrap();
+    let ttl = TTL.as_millis().to_string();
+    let enter = || Process::start_example("hold", [&*server.url(), "order", &ttl, "x"], &[]);
+    let holds = async || {
+        client.inspect("order").await.unwrap().holder().map_or(0, |holder| holder.holds().count())
+    };
+    let (mut killed, mut alive) = (enter(), enter());
+    let fence = killed.expect_line("held");
+    assert_eq!(alive.expect_line("held"), fence, "one owner, one fence");
+    let ours = client.acquire("order").owner("x").ttl(TTL).no_wait().await.unwrap();
+    assert_eq!(ours.fence().to_string(), fence);
+    assert_eq!(holds().await, 3);
+
+    killed.kill();
+    eventually("its hold has run out", async || holds().await == 2).await;
+    ours.release().await.unwrap();
+    assert!(client.try_acquire("order").await.unwrap().is_none(), "one is still inside");
+    alive.close_input();
+    alive.expect_line("released");
+    assert!(client.try_acquire("order").await.unwrap().is_some());
 }
 
 #[tokio::test]

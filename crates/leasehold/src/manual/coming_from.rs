@@ -153,10 +153,10 @@
 //! | there | here |
 //! | --- | --- |
 //! | `GenLockHelper(key, "")` | nothing to make; the random value is the [token] |
-//! | `GenLockHelper(key, uniqueID)`, an id as the owner | **not yet** |
+//! | `GenLockHelper(key, uniqueID)`, an id as the owner | [`.owner(id)`], at each `acquire` |
 //! | the same, an id for people to read | [`.metadata(id)`] |
-//! | local re-entry: the count goes up | **not yet**; pass a `&Lease` down instead |
-//! | re-entry in another process with the same id | **not yet** |
+//! | local re-entry: the count goes up | another `acquire` with the same owner, another lease |
+//! | re-entry in another process with the same id | the same |
 //! | `DefaultLockOption()` | `.ttl(Duration::from_secs(10)).no_wait()` |
 //! | `LockExpire` (10 s by default; 100 ms if zero) | [`.ttl(…)`](crate::Acquire::ttl) |
 //! | `RetryInterval` (100 ms by default) | [`Backoff::fixed(…)`] |
@@ -169,15 +169,15 @@
 //! | renewal at 0.4 of the expiry | renewal at a third of the TTL |
 //! | three failures end the renewal | it is tried for as long as the lease is valid |
 //! | renewal that ends in silence | [`Lease::lost`], [`Lease::is_held`] |
-//! | `Unlock()`, count above zero | no counts |
-//! | `Unlock()`, count at zero | [`Lease::release`] |
+//! | `Unlock()`, count above zero | [`Lease::release`] of one lease; others are still inside |
+//! | `Unlock()`, count at zero | [`Lease::release`] of the last one, whichever it is |
 //! | its error "unlock invalid" | does not compile |
 //! | its error "unlock failed" | [`ReleaseError::Lost`] |
 //! | `SafeChan` | not needed |
 //!
 //! ```
 //! use std::time::Duration;
-//! use leasehold::{Backoff, Lease};
+//! use leasehold::{Backoff, Client};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -190,14 +190,16 @@
 //!     .acquire("order:42")
 //!     .ttl(Duration::from_secs(10))
 //!     .retry(pace)
-//!     .metadata("request 7f3a")
+//!     .owner("request 7f3a")
 //!     .await?;
-//! place_order(&lease).await?;
+//! place_order(&locks, "request 7f3a").await?;
 //! lease.release().await?;
 //!
-//! /// Needs the lock: says so by asking for the lease, instead of entering again.
-//! async fn place_order(lease: &Lease) -> Result<(), &'static str> {
-//!     if lease.is_held() { Ok(()) } else { Err("too late") }
+//! /// Needs the lock, and does not know whether its caller has it: enters again.
+//! async fn place_order(locks: &Client, request: &str) -> Result<(), Box<dyn std::error::Error>> {
+//!     let lease = locks.acquire("order:42").owner(request).await?;
+//!     // … the work …
+//!     Ok(lease.release().await?)
 //! }
 //! # Ok(())
 //! # }
@@ -205,8 +207,13 @@
 //!
 //! Deliberate differences:
 //!
-//! - **No re-entry yet.** A function that acquires a lock which its caller holds waits for its
-//!   caller: give it a `wait`, or pass the lease.
+//! - **Re-entry is a set, not a count.** Each entry has a token and an end of its own. One that
+//!   crashed runs out without freeing the others', a retry counts once, and an entry that was
+//!   left is left once. There a count lives in one process: the first process whose count is
+//!   zero frees the lock for all.
+//! - **All entries have one fence.**
+//! - **The value is exactly the id, as there**: on the same key its clients and ours with the same id
+//!   are one owner, see [waiting](super::waiting#entering-again-by-owner).
 //! - **A failing store is asked again** for the client's patience. There the first error ends
 //!   the attempt.
 //! - **Losing the lock tells you.** There the renewal ends, and the work goes on.
@@ -226,7 +233,7 @@
 //! | `Obtain(ctx, key, ttl, nil)` | `acquire(key).ttl(ttl).no_wait().fixed()` |
 //! | the same, where busy is no error | [`try_acquire`], which answers `None` |
 //! | the package's `Obtain(ctx, client, …)` | the same |
-//! | `ObtainMulti(ctx, keys, …)`, the client's and the package's | **not yet**: one name each |
+//! | `ObtainMulti(ctx, keys, …)`, the client's and the package's | [`acquire_all(keys)`] |
 //! | `Options.RetryStrategy` | [`.retry(…)`] |
 //! | `NoRetry()` | [`Backoff::none()`], or [`.no_wait()`] |
 //! | `LinearBackoff(d)` | [`Backoff::fixed(d)`] |
@@ -240,10 +247,10 @@
 //! | no deadline in `ctx`: the TTL limits the wait | `.wait(ttl)` |
 //! | cancelling `ctx` | dropping the future |
 //! | `Lock.Key()` | [`Lease::name`], without the prefix |
-//! | `Lock.Keys()` | **not yet**: one name |
+//! | `Lock.Keys()` | [`Lease::names`] |
 //! | `Lock.Token()` | [`Lease::token`]`.as_str()` |
 //! | `Lock.Metadata()` | [`Lease::metadata`] |
-//! | `Lock.TTL(ctx)` | [`Lease::remaining`]; or [`valid_for`], which asks nobody |
+//! | `Lock.TTL(ctx)`, the smallest of several | [`Lease::remaining`]; or [`valid_for`], which asks nobody |
 //! | `TTL` answers 0 | [`RemainingError::Lost`]; `valid_for` answers zero |
 //! | `Lock.Refresh(ctx, ttl, nil)` | [`Lease::renew(ttl)`]; or leave out `.fixed()` |
 //! | `Refresh` with a `RetryStrategy` | the client's [`patience`] |
@@ -293,8 +300,8 @@
 //!   value takes that lock over. Here a claim is recognised as ours only by the whole value.
 //! - **A TTL of zero or less is refused.** There it "succeeds" and leaves no key.
 //! - **Busy, lost, cancelled and unreachable are told apart.**
-//! - **One name for each lease, for now.** Take several one after the other, and in the same
-//!   order everywhere, or two programs wait for each other.
+//! - **A key given twice counts once**, and an empty list is refused.
+//! - **Losing one of several is losing all**, announced by name, and the others are given back.
 //! - **Waiting has no limit by default** in `acquire`. There it is one try, and never longer
 //!   than the TTL unless the context has a deadline.
 //! - **A failing store is asked again** for the client's patience while acquiring; there the
@@ -313,6 +320,7 @@
 //! [`.metadata(id)`]: crate::Acquire::metadata
 //! [`.metadata(…)`]: crate::Acquire::metadata
 //! [`.no_wait()`]: crate::Acquire::no_wait
+//! [`.owner(id)`]: crate::Acquire::owner
 //! [`.prefix("REDIS_LOCK_PREFIX_")`]: crate::Builder::prefix
 //! [`.retry(Backoff::fixed(Duration::from_millis(50)))`]: crate::Acquire::retry
 //! [`.retry(…)`]: crate::Acquire::retry
@@ -330,6 +338,7 @@
 //! [`Lease::lost`]: crate::Lease::lost
 //! [`Lease::metadata`]: crate::Lease::metadata
 //! [`Lease::name`]: crate::Lease::name
+//! [`Lease::names`]: crate::Lease::names
 //! [`Lease::release`]: crate::Lease::release
 //! [`Lease::remaining`]: crate::Lease::remaining
 //! [`Lease::renew(Duration::from_secs(n))`]: crate::Lease::renew
@@ -339,6 +348,7 @@
 //! [`ReleaseError::Lost`]: crate::ReleaseError::Lost
 //! [`RemainingError::Lost`]: crate::RemainingError::Lost
 //! [`RenewError::Lost`]: crate::RenewError::Lost
+//! [`acquire_all(keys)`]: crate::Client::acquire_all
 //! [`acquire(key).no_wait()`]: crate::Acquire::no_wait
 //! [`acquire(key)`]: crate::Client::acquire
 //! [`acquire`]: crate::Client::acquire

@@ -26,8 +26,13 @@
 //! - **Honest time.** A lease counts from the moment *before* its request was sent, and a
 //!   little less than its TTL: it ends here before it ends in the store. [`timing`](super::timing)
 //!   has the arithmetic.
+//! - **Several names as one.** All are taken or none; losing one is losing all, and you are told
+//!   which.
+//! - **An owner's entries are counted exactly.** The same owner enters again, under the same fence;
+//!   the last live entry to go frees the lock; one that crashed runs out by itself.
 //! - **Growing fences.** If A was granted before B asked, B's fence is above A's. No two
-//!   grants of one store have the same fence. [`fencing`](super::fencing) shows how to use it.
+//!   grants of one store have the same fence, but those of one owner that are held together.
+//!   [`fencing`](super::fencing) shows how to use it.
 //! - **No outcome in disguise.** Busy, lost, unreachable, refused and invalid are five
 //!   different answers. "I do not know" is never reported as "busy".
 //! - **Nothing left behind.** Dropping a future or a lease at any point releases, in the
@@ -71,9 +76,8 @@
 //!
 //! # Not yet
 //!
-//! These are planned, and are not there: a queue of waiters, re-entry by an owner id, several
-//! names in one lease, Sentinel, Cluster, a quorum of servers, a store in a local file, a
-//! command line. The URLs of stores that do not exist are refused as unknown.
+//! These are planned, and are not there: a queue of waiters, Sentinel, Cluster, a quorum of
+//! servers, a store in a local file, a command line. The URLs of stores that do not exist are refused as unknown.
 //!
 //! # Which one for what
 //!

@@ -213,6 +213,69 @@
 //! # }
 //! ```
 //!
+//! # Several names
+//!
+//! [`acquire_all`](crate::Client::acquire_all) takes all of its names or none, in one step, when
+//! they are all free at once. While it waits it holds none of them, so those who ask for the same
+//! names in another order do not block each other. The price: with many who want a single one of
+//! them, a moment in which all are free may be long in coming. Give it a `wait`.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let locks = leasehold::connect("memory:").await?;
+//! let both = locks.acquire_all(["account:7", "account:12"]).await?;
+//! assert_eq!(both.names().count(), 2);
+//! // … one fence for the writes to both …
+//! both.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! They are one lease. It is renewed and released as one, [`remaining`](crate::Lease::remaining)
+//! is what the first of them to end has, and losing one of them is losing all:
+//! [`Lost::name`](crate::Lost::name) says which it was, and the others are given back at once. A
+//! busy answer names one that is held ([`Busy::name`](crate::Busy::name)). Up to 1,000 names;
+//! one that is given twice counts once.
+//!
+//! # Entering again, by owner
+//!
+//! A lease excludes everybody, also the task that has it. A function that needs a lock which its
+//! caller may hold already is better off with a `&Lease` in its arguments. Where that does not
+//! go (the caller is another process, or there are layers between that know nothing of locks), give
+//! both the same [`owner`](crate::Acquire::owner): a request id, an order number, whatever names
+//! the work they do together.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let locks = leasehold::connect("memory:").await?;
+//! let outer = locks.acquire("order:42").owner("request 7f3a").await?;
+//! let inner = locks.acquire("order:42").owner("request 7f3a").await?; // enters, does not wait
+//! assert_eq!(inner.fence(), outer.fence());
+//! assert!(locks.try_acquire("order:42").owner("request 7f3b").await?.is_none());
+//!
+//! outer.release().await?;
+//! assert!(locks.try_acquire("order:42").await?.is_none()); // one is still inside
+//! inner.release().await?; // the last one to go frees it
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - Each acquisition is a lease of its own, with its own token, TTL and end. One that crashed
+//!   runs out by itself, and frees nothing for the others, who go on.
+//! - All have the same fence: to storage they are one writer. What they do at the same time is
+//!   theirs to order.
+//! - A claim or a release that is repeated because its answer was lost counts once.
+//! - `inspect` tells the [owner](crate::Holder::owner) and its [holds](crate::Holder::holds).
+//! - With several names, some of which the owner holds already under another fence, there is a new
+//!   fence for all of them, above the old one. Storage then refuses what the earlier leases on those
+//!   names still write: enter with the same names, or release first.
+//! - The key's value is exactly the owner, so a plain client of another language that uses the same
+//!   value is the same owner. Its lock counts as one more hold, and is left to it. But it knows
+//!   nothing of the others: deleting its key ends all of them, and an expiry that it sets shorter
+//!   than theirs cuts all of them.
+//!
 //! # Locks without an end
 //!
 //! A client of another library may have set the key without an expiry. Nobody knows when that
