@@ -221,6 +221,9 @@ impl Driver {
                     let mut tenure = Tenure::new(sent_at, certain, terms.renewed, terms.max_hold);
                     tenure.doubt(sent_at, certain);
                     tenure.adopt_ttl(ttl);
+                    if holder.is_some_and(|holder| holder.fence().is_some()) {
+                        tenure.find_recorded();
+                    }
                     let id = self.keeper.next_id();
                     let holding = Holding::new(id, deed, fence, tenure, false);
                     let lease = Lease::new(Arc::clone(self), Arc::new(holding));

@@ -114,7 +114,7 @@ impl Holder {
 
     /// The holder's fence, once its keeper has renewed for the first time (a third of its
     /// TTL after the grant). Short and fixed leases never tell: it would cost each of them
-    /// a write.
+    /// a write. Those with an owner tell at once.
     pub fn fence(&self) -> Option<u64> {
         self.facts.map(|facts| facts.fence)
     }
@@ -127,9 +127,10 @@ impl Holder {
     /// Whether the store says that more time is left than the holder ever asked for, which
     /// means that the store's clock was set back. The holder's next renewal mends it.
     ///
-    /// Known when the fence is; `false` otherwise.
+    /// Known when the fence is; `false` otherwise, and with an [owner](Self::owner), who has as
+    /// many TTLs as holds.
     pub fn outlasts_its_ttl(&self) -> bool {
-        match (self.remaining, self.facts) {
+        match (self.remaining, self.facts.filter(|_| self.holds.is_none())) {
             (Remaining::For(left), Some(facts)) => left > facts.ttl + CLOCK_SLACK,
             _ => false,
         }

@@ -30,7 +30,8 @@ macro_rules! lease_options {
         /// of any bytes.
         ///
         /// It is stored behind the token in the lock's own value, where
-        /// [`inspect`](crate::Client::inspect) and bsm/redislock find it.
+        /// [`inspect`](crate::Client::inspect) and bsm/redislock find it; with an
+        /// [`owner`](Self::owner), beside the lock.
         pub fn metadata(mut self, metadata: impl AsRef<[u8]>) -> Self {
             self.request.metadata = metadata.as_ref().into();
             self
@@ -40,8 +41,8 @@ macro_rules! lease_options {
         /// Default: nobody's, and then not even the same task gets it twice.
         ///
         /// Whoever asks for the same name with the same owner enters, here or in another process,
-        /// instead of waiting; all of them have the same [`fence`](Lease::fence). Each acquisition
-        /// is a lease with an end of its own, to be released by itself; the last one to go frees
+        /// instead of waiting; all of them have the same [`fence`](Lease::fence) (but enter a set of
+        /// names with the same set). Each acquisition is a lease with an end of its own, to be released by itself; the last one to go frees
         /// the lock. One that crashed runs out without freeing it for the others.
         ///
         /// The owner is compared as a whole, and is the value of the lock's key: it is no secret.

@@ -3,9 +3,10 @@
 
 #![cfg(feature = "redis")]
 
-use std::future::IntoFuture;
+use std::future::{Future, IntoFuture, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use leasehold::{AcquireError, Client, ErrorKind, RefusalCause};
@@ -247,4 +248,57 @@ fn a_crowd_that_dies_with_its_runtime_leaves_nothing_behind() {
         client.close().await.unwrap();
         eventually("nothing is left", async || server.keys() == ["leasehold:1:fence"]).await;
     });
+}
+
+/// Futures that were begun and that nobody polls: whatever they have sent holds up nobody else.
+#[tokio::test]
+async fn acquisitions_that_nobody_polls_hold_up_nobody() {
+    let server = RedisServer::start();
+    let builder = leasehold::builder().patience(Duration::ZERO);
+    let client = builder.connect(&server.url()).await.unwrap();
+    client.acquire("warm").await.unwrap().release().await.unwrap();
+    let mut begun: Vec<_> =
+        (0..10).map(|n| Box::pin(client.acquire(format!("begun {n}")).into_future())).collect();
+    for acquiring in &mut begun {
+        poll_fn(|context| {
+            assert!(acquiring.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+    }
+    for n in 0..20 {
+        let lease = client.try_acquire(format!("other {n}")).await.unwrap().unwrap();
+        lease.release().await.unwrap();
+    }
+    for acquiring in begun {
+        acquiring.await.unwrap().release().await.unwrap();
+    }
+}
+
+/// Connections that hung are closed, whether anybody asks again or not.
+#[tokio::test]
+async fn outages_leave_no_connections_behind() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::start(&server.address());
+    let builder = leasehold::builder().command_timeout(100 * MS).patience(100 * MS);
+    let client = builder.connect(&proxy.url()).await.unwrap();
+    client.acquire("warm").await.unwrap().release().await.unwrap();
+    for _ in 0..5 {
+        proxy.strike("order:", Fault::Hang, 1_000);
+        let mut tasks = JoinSet::new();
+        for n in 0..20 {
+            let client = client.clone();
+            let name = format!("order:{n}");
+            tasks.spawn(async move { drop(client.try_acquire(name).ttl(SECOND).await) });
+        }
+        tasks.join_all().await;
+        proxy.heal();
+    }
+    let clients = || server.run::<String>(&["CLIENT", "LIST"]).lines().count();
+    // Ours for asking, one for the callers, one for the keeper.
+    eventually("dead connections are closed", async || clients() <= 3).await;
+    // Its patience is too short to see what is left of the outages cleaned up.
+    let _ = client.close().await;
+    drop(client);
+    eventually("all are closed", async || clients() <= 2).await;
 }

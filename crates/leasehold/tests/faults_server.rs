@@ -391,6 +391,53 @@ async fn facts_that_may_not_be_written_are_left_out() {
     assert_eq!(server.run::<i64>(&["EXISTS", "order:1"]), 0);
 }
 
+/// Fault row 20: a script that fails half-way undoes what it has done, since the server does not.
+#[tokio::test]
+async fn an_owners_claim_that_is_refused_leaves_nothing_behind() {
+    let server = RedisServer::start();
+    let rights = "ACL SETUSER clerk on >secret ~* +@all -@sortedset";
+    server.run::<()>(&rights.split(' ').collect::<Vec<_>>());
+    let url = format!("redis://clerk:secret@{}", server.address());
+    let clerk = leasehold::connect(&url).await.unwrap();
+    for change in ["-zadd", "+@sortedset -pexpireat"] {
+        let words = ["ACL", "SETUSER", "clerk"].into_iter().chain(change.split(' '));
+        server.run::<()>(&words.collect::<Vec<_>>());
+        let error = clerk.acquire_all(["a", "b"]).owner("x").await.unwrap_err();
+        let AcquireError::Refused(refused) = &error else { panic!("{error}") };
+        assert_eq!(refused.cause(), RefusalCause::Permission, "{error}");
+        assert!(server.keys().iter().all(|key| key == "leasehold:1:fence"), "{:?}", server.keys());
+    }
+
+    let client = leasehold::connect(&server.url()).await.unwrap();
+    server.run::<()>(&["SET", "b", "x", "PX", "60000"]);
+    server.run::<()>(&["SET", "{b}:leasehold:1:holds", "no set"]);
+    let error = client.acquire_all(["a", "b"]).owner("x").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+    assert_eq!(server.run::<i64>(&["EXISTS", "a", "{a}:leasehold:1:holds"]), 0);
+}
+
+/// One lock whose side keys somebody spoilt does not cost its neighbours their renewal.
+#[tokio::test]
+async fn a_spoilt_lock_of_an_owner_is_lost_alone() {
+    let server = RedisServer::start();
+    let client = leasehold::connect(&server.url()).await.unwrap();
+    let spoilt = client.acquire("spoilt").owner("x").ttl(1_200 * MS).await.unwrap();
+    let other = client.acquire("other").owner("y").ttl(1_200 * MS).await.unwrap();
+    server.run::<()>(&["SET", "{spoilt}:leasehold:1:holds", "no set"]);
+    assert_eq!(spoilt.lost().await, LossReason::Released);
+    tokio::time::sleep(2_400 * MS).await;
+    assert!(other.is_held());
+}
+
+/// A counter that somebody spoilt is no number: fences go on from the clock.
+#[tokio::test]
+async fn a_spoilt_counter_does_not_stop_owners() {
+    let server = RedisServer::start();
+    let client = leasehold::connect(&server.url()).await.unwrap();
+    server.run::<()>(&["SET", "leasehold:1:fence", "junk"]);
+    client.acquire("a").owner("x").await.unwrap().release().await.unwrap();
+}
+
 /// The rights that the manual names are enough.
 #[tokio::test]
 async fn the_rights_in_the_manual_are_enough() {

@@ -222,7 +222,8 @@
 //! ```text
 //! ACL SETUSER locks on >secret ~shop:* ~*:leasehold:1:* ~leasehold:1:* +eval +evalsha
 //!     +mget +set +pexpire +pexpireat +persist +pttl +del +exists +type +time +ping
-//!     +zadd +zrem +zcard +zscore +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore
+//!     +zadd +zrem +zcard +zcount +zscore +zrange +zrangebyscore +zrevrangebyscore
+//!     +zremrangebyscore
 //! ```
 //!
 //! # The keys

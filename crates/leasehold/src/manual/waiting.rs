@@ -272,9 +272,10 @@
 //!   fence for all of them, above the old one. Storage then refuses what the earlier leases on those
 //!   names still write: enter with the same names, or release first.
 //! - The key's value is exactly the owner, so a plain client of another language that uses the same
-//!   value is the same owner. Its lock counts as one more hold, and is left to it. But it knows
-//!   nothing of the others: deleting its key ends all of them, and an expiry that it sets shorter
-//!   than theirs cuts all of them.
+//!   value is the same owner. Its lock counts as one more hold, and is left to it: if it has died,
+//!   for as long as the longest TTL of those who entered. But it knows nothing of the others:
+//!   deleting its key frees the lock for anybody while they believe in it until their next renewal,
+//!   and an expiry that it sets shorter than theirs cuts all of them. Let it release last.
 //!
 //! # Locks without an end
 //!

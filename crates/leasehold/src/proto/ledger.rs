@@ -69,7 +69,8 @@ impl Ledger {
             if let Some(lock) = self.live(now, key)
                 && lock.value != value
             {
-                return Claimed::Held { holder: lock.holder(now), which };
+                let holder = lock.holder(now);
+                return Claimed::Held { holder: self.described(now, key, holder), which };
             }
         }
         if let Some(owner) = &claim.deed.owner {
@@ -103,17 +104,19 @@ impl Ledger {
             }
             self.holds.entry(key.clone()).or_default().ends.insert(tag.into(), end);
             let since = note.map_or(now.to_system_time(), |facts| facts.since);
-            let ttl = note.map_or(claim.ttl, |facts| facts.ttl.max(claim.ttl));
-            let (of, facts) = (FactsOf::Owner(Arc::clone(owner)), Facts { fence, since, ttl });
+            let facts = Facts { fence, since, ttl: claim.ttl };
+            let of = FactsOf::Owner(Arc::clone(owner));
             self.facts.insert(key.clone(), KeptFacts { of, facts, expires_at: end });
             self.settle(key);
         }
         Claimed::Granted { fence }
     }
 
-    /// What is known of the holds that the owner has already.
+    /// What is known of the holds that the owner has already. A plain client's has no fence.
     fn entered(&mut self, now: StoreTime, key: &Key, owner: &Arc<str>) -> Option<Facts> {
         self.live(now, key)?;
+        self.prune(now, key);
+        self.holds.get(key).filter(|holds| !holds.ends.is_empty())?;
         let kept = self.facts.get(key).filter(|kept| kept.expires_at > now)?;
         matches!(&kept.of, FactsOf::Owner(of) if of == owner).then_some(kept.facts)
     }
@@ -177,20 +180,26 @@ impl Ledger {
 
     pub(crate) fn inspect(&mut self, now: StoreTime, key: &Key) -> Inspection {
         let Some(lock) = self.live(now, key) else { return Inspection::Free };
-        let mut holder = lock.holder(now);
-        let kept = self.facts.get(key).filter(|kept| kept.expires_at > now);
-        let Some(KeptFacts { of, facts, .. }) = kept else { return Inspection::Held(holder) };
-        let is_its = match of {
-            FactsOf::Token(token) => holder.value.starts_with(token.as_bytes()),
-            FactsOf::Owner(owner) => *holder.value == *owner.as_bytes(),
-        };
-        let is_owners = matches!(of, FactsOf::Owner(_));
-        holder.facts = is_its.then_some(*facts);
-        if is_its && is_owners {
+        let holder = lock.holder(now);
+        let mut holder = self.described(now, key, holder);
+        if holder.holds.is_some() {
             self.prune(now, key);
             holder.holds = Some(self.holds.get(key).map_or_else(Box::default, Holds::tags));
         }
         Inspection::Held(holder)
+    }
+
+    /// The holder with what it has told of itself; if it is an owner, without its holds.
+    fn described(&self, now: StoreTime, key: &Key, mut holder: Holder) -> Holder {
+        let kept = self.facts.get(key).filter(|kept| kept.expires_at > now);
+        let Some(KeptFacts { of, facts, .. }) = kept else { return holder };
+        let (is_its, is_owners) = match of {
+            FactsOf::Token(token) => (holder.value.starts_with(token.as_bytes()), false),
+            FactsOf::Owner(owner) => (*holder.value == *owner.as_bytes(), true),
+        };
+        holder.facts = is_its.then_some(*facts);
+        holder.holds = (is_its && is_owners).then(Box::default);
+        holder
     }
 
     pub(crate) fn evict(&mut self, now: StoreTime, key: &Key, value: &[u8]) -> bool {

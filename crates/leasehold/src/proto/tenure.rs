@@ -294,6 +294,11 @@ impl Tenure {
         self.renewals_until_record = 0;
     }
 
+    /// Whoever had it before has written facts, for a release to remove.
+    pub(crate) fn find_recorded(&mut self) {
+        self.recorded = true;
+    }
+
     /// The facts are written, or cannot be: not again for a while.
     pub(crate) fn put_off_record(&mut self) {
         self.renewals_until_record = RENEWALS_PER_RECORD;

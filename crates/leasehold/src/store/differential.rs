@@ -317,7 +317,7 @@ impl<'a> Both<'a> {
 fn claimed(claimed: Claimed) -> Reply {
     match claimed {
         Claimed::Granted { .. } => Reply::Granted,
-        Claimed::Held { holder, which } => Reply::HeldAt(which, seen(holder, false)),
+        Claimed::Held { holder, which } => Reply::HeldAt(which, seen(holder)),
         Claimed::Foreign { type_name, .. } => panic!("a foreign {type_name}"),
     }
 }
@@ -325,16 +325,14 @@ fn claimed(claimed: Claimed) -> Reply {
 fn inspected(inspection: Inspection) -> Reply {
     match inspection {
         Inspection::Free => Reply::Free,
-        Inspection::Held(holder) => {
-            // An owner's fence is drawn, and so its value differs.
-            let is_owners = holder.owner().is_some();
-            Reply::Held(seen(holder, is_owners))
-        }
+        Inspection::Held(holder) => Reply::Held(seen(holder)),
         Inspection::Foreign { type_name } => panic!("a foreign {type_name}"),
     }
 }
 
-fn seen(holder: Holder, is_owners: bool) -> Seen {
+fn seen(holder: Holder) -> Seen {
+    // An owner's fence is drawn, and so its value differs.
+    let is_owners = holder.owner().is_some();
     if let Some(facts) = &holder.facts {
         assert!(facts.since > SystemTime::UNIX_EPOCH);
     }

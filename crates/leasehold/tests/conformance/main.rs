@@ -107,6 +107,7 @@ conformance! {
     a_dropped_hold_leaves_the_others,
     closing_takes_away_the_holds_of_this_client_only,
     an_owner_and_its_holds_can_be_seen,
+    an_owner_is_not_taken_for_a_token,
     a_hold_can_be_handed_on,
     an_owner_can_have_several_names,
     breaking_an_owners_lock_tells_every_hold,

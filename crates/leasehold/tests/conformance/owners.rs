@@ -39,7 +39,7 @@ pub(crate) async fn a_hundred_entries_of_one_owner_and_a_hundred_releases(
     other: Client,
 ) {
     let enter = |n: usize| {
-        let client = if n % 2 == 0 { one.clone() } else { other.clone() };
+        let client = if n.is_multiple_of(2) { one.clone() } else { other.clone() };
         tokio::spawn(async move { client.acquire("a").owner("x").no_wait().await.unwrap() })
     };
     let entering: Vec<_> = (0..100).map(enter).collect();
@@ -132,9 +132,22 @@ pub(crate) async fn an_owner_and_its_holds_can_be_seen(one: Client, other: Clien
     holds.sort_unstable();
     assert_eq!(holds, [&b""[..], b"pod-1"]);
     assert!(format!("{holder:?}").contains("order 42"));
+    let error = other.acquire("a").no_wait().await.unwrap_err();
+    assert!(error.to_string().contains("held by order 42"), "{error}");
     assert!(!format!("{holder:?}").contains(first.token().as_str()));
     first.release().await.unwrap();
     second.release().await.unwrap();
+}
+
+/// An id of 22 and more letters reads like a token with metadata behind it, and is not.
+pub(crate) async fn an_owner_is_not_taken_for_a_token(one: Client, other: Client) {
+    let id = "01ARZ3NDEKTSV4RRFFQ69QSAFAV";
+    let lease = one.acquire("a").owner(id).await.unwrap();
+    let AcquireError::Busy(busy) = other.acquire("a").no_wait().await.unwrap_err() else {
+        panic!()
+    };
+    assert_eq!((busy.holder().owner(), busy.holder().metadata()), (Some(id), None));
+    lease.release().await.unwrap();
 }
 
 pub(crate) async fn a_hold_can_be_handed_on(one: Client, other: Client) {

@@ -75,6 +75,8 @@ pub(super) struct Connected {
     pub(super) gathering: Gathering,
     since: Moment,
     silence: Silence,
+    /// After so long without an answer it is taken for dead, whoever waits or does not.
+    pub(super) longest_silence: Duration,
     lane: Weak<Lane>,
     address: Arc<str>,
 }
@@ -111,7 +113,14 @@ impl Link for OwnConnections {
     fn gather(self: Arc<Self>, item: Item) -> Reply {
         Box::pin(async move {
             let connected = self.shared.connected().await?;
-            gather::send(&connected, item).await
+            match gather::send(&connected, item.clone()).await {
+                // Its connection was given up while it waited: it is nobody's fault but that one's.
+                Err(failed) if failed.stage == Stage::NotSent => {
+                    let connected = self.shared.connected().await?;
+                    gather::send(&connected, item).await
+                }
+                outcome => outcome,
+            }
         })
     }
 
@@ -158,7 +167,7 @@ impl Shared {
                 if !connected.silence.is_longer_than(self.command_timeout, now) {
                     return Ok(Arc::clone(connected));
                 }
-                connected.give_up();
+                connected.gathering.abandon(&connected.not_sent());
                 *state = LaneState::Idle;
             }
             if let LaneState::Failed(at, failed) = &*state {
@@ -209,7 +218,7 @@ impl Lane {
         if let LaneState::Ready(connected) = &*state
             && connected.since <= seen
         {
-            connected.give_up();
+            connected.gathering.abandon(&connected.not_sent());
             *state = LaneState::Idle;
         }
     }
@@ -232,20 +241,23 @@ impl Connected {
         })
     }
 
-    /// Sends nothing more of what waits for its turn on it.
-    fn give_up(&self) {
-        self.gathering.abandon(&self.given_up());
+    /// Nobody uses it any more, and nothing more is sent of what waits for its turn on it.
+    pub(super) fn give_up(&self) {
+        if let Some(lane) = self.lane.upgrade() {
+            lane.forget(self.since);
+        }
+        self.gathering.abandon(&self.not_sent());
     }
 
     /// For what was not sent, and can be on another connection.
-    pub(super) fn given_up(&self) -> LinkError {
+    pub(super) fn not_sent(&self) -> LinkError {
         let what = "the connection was given up before this was sent";
-        self.failed(io::Error::other(what).into(), Stage::Connecting)
+        self.failed(io::Error::other(what).into(), Stage::NotSent)
     }
 
     /// For what may have been sent.
-    pub(super) fn runtime_gone(&self) -> LinkError {
-        let what = "the runtime that the connection lived on has shut down";
+    pub(super) fn unanswered(&self) -> LinkError {
+        let what = "the connection was given up, or its runtime has shut down";
         self.failed(io::Error::other(what).into(), Stage::Sent)
     }
 
@@ -280,6 +292,7 @@ impl Connecting {
                 gathering: Gathering::default(),
                 since: now,
                 silence: Silence::default(),
+                longest_silence: 2 * self.shared.command_timeout,
                 lane: Arc::downgrade(&self.lane),
                 address: Arc::clone(&self.shared.address),
             })),

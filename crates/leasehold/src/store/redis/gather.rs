@@ -1,34 +1,35 @@
 //! Many requests in one script call, where they pile up.
 //!
 //! ```text
-//!   request ──► few calls under way? ── yes ──► sent at once, alone
+//!   request ──► few calls under way? ── yes ──► sent at once, alone, by its caller
 //!                      │ no
 //!                      ▼
-//!                    queue ──► when a call returns: all that wait, as one call
+//!                    queue ──► a worker sends all that wait, round after round
 //! ```
 //!
-//! A request that finds the way free is sent by its own caller and loses no time. One that
-//! does not waits for a call to return, and goes out together with all that came meanwhile. So
-//! calls grow with the load, and nobody has to choose a delay.
+//! A request that finds the way free is sent by its own caller and loses no time. Others wait for
+//! a worker's next round, and go out together with all that came meanwhile. So calls grow with the
+//! load, and nobody has to choose a delay. Claims go together with claims, and releases with
+//! releases, two calls in one write.
 //!
-//! Claims go together with claims, and releases with releases, two calls in one write. Who gives
-//! up while waiting is left out of the call;
-//! who gives up later is answered into the void. A connection that is given up lets go of all
-//! that had not been sent.
+//! Workers are tasks of the connection's runtime and depend on no caller: one that is not polled,
+//! or is dropped, holds up nobody. A caller whose time is up before its request was sent is left
+//! out of the call. A connection that is given up lets go of all that had not been sent.
 
 use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ::redis::{Cmd, Value};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::connect::{Connected, Outcome};
 use super::reply::{self, LinkError};
 use super::script::{self, Script};
+use crate::clock::Clock;
 use crate::deed::Deed;
 use crate::name::FENCE_KEY;
-use crate::race::both;
+use crate::race::{First, both, first_of};
 use crate::store::Claim;
 use crate::store::redis::millis;
 
@@ -110,12 +111,16 @@ impl Item {
 
 /// What waits for its turn on one connection.
 #[derive(Debug, Default)]
-pub(super) struct Gathering(Mutex<State>);
+pub(super) struct Gathering {
+    state: Mutex<State>,
+    over: Notify,
+}
 
 #[derive(Debug, Default)]
 struct State {
-    /// Those who send now: a request by itself, or a worker for many.
-    senders: usize,
+    /// Requests that their own callers send.
+    alone: usize,
+    workers: usize,
     claims: VecDeque<Waiting>,
     releases: VecDeque<Waiting>,
     /// The connection has been given up.
@@ -131,23 +136,28 @@ struct Waiting {
 impl Gathering {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing that panics runs under this mutex.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection is given up: what has not been sent will not be.
-    pub(super) fn abandon(&self, given_up: &LinkError) {
+    /// The connection is given up: what has not been sent will not be, and nobody waits for the
+    /// answer to what has.
+    pub(super) fn abandon(&self, not_sent: &LinkError) {
         let [claims, releases] = self.lock().end();
+        self.over.notify_waiters();
         for waiting in claims.into_iter().chain(releases) {
-            let _ = waiting.tell.send(Err(given_up.clone()));
+            let _ = waiting.tell.send(Err(not_sent.clone()));
+        }
+    }
+
+    async fn over(&self) {
+        let over = self.over.notified();
+        if !self.lock().is_over {
+            over.await;
         }
     }
 }
 
 impl State {
-    fn is_empty(&self) -> bool {
-        self.claims.is_empty() && self.releases.is_empty()
-    }
-
     fn push(&mut self, item: Item) -> oneshot::Receiver<Outcome> {
         let (tell, told) = oneshot::channel();
         let queue = match item.verb() {
@@ -170,44 +180,40 @@ pub(super) async fn send(connected: &Arc<Connected>, item: Item) -> Outcome {
     let told = {
         let mut state = connected.gathering.lock();
         if state.is_over {
-            return Err(connected.given_up());
+            return Err(connected.not_sent());
         }
-        if state.senders < MOST_SENDERS {
-            state.senders += 1;
+        if state.alone + state.workers < MOST_SENDERS {
+            state.alone += 1;
             None
         } else {
-            Some(state.push(item.clone()))
+            let told = state.push(item.clone());
+            let is_worker_needed = state.workers < MOST_SENDERS;
+            state.workers += usize::from(is_worker_needed);
+            Some((told, is_worker_needed))
         }
     };
-    match told {
-        None => {
-            let _turn = Turn { connected };
-            alone(item, |command| connected.send(command)).await
-        }
-        // Dropped with the runtime of the connection: whether it was sent is not known.
-        Some(told) => told.await.unwrap_or_else(|_| Err(connected.runtime_gone())),
+    let Some((told, is_worker_needed)) = told else {
+        let _turn = Alone(connected);
+        return alone(item, |command| connected.send(command)).await;
+    };
+    if is_worker_needed {
+        let worker = Worker { connected: Arc::clone(connected), is_done: false };
+        connected.runtime.spawn(worker.run());
     }
+    // Dropped with the connection or its runtime: whether it was sent is not known.
+    told.await.unwrap_or_else(|_| Err(connected.unanswered()))
 }
 
-/// A request that its own caller sends. However it ends, those who wait go next.
-struct Turn<'a> {
-    connected: &'a Arc<Connected>,
-}
+/// A request that its own caller sends.
+struct Alone<'a>(&'a Connected);
 
-impl Drop for Turn<'_> {
+impl Drop for Alone<'_> {
     fn drop(&mut self) {
-        let mut state = self.connected.gathering.lock();
-        if state.is_empty() {
-            state.senders -= 1;
-            return;
-        }
-        drop(state);
-        let worker = Worker { connected: Arc::clone(self.connected), is_done: false };
-        self.connected.runtime.spawn(worker.run());
+        self.0.gathering.lock().alone -= 1;
     }
 }
 
-/// Sends what waits, round after round, until nothing does: a task of the connection's runtime.
+/// Sends what waits, round after round, until nothing does.
 struct Worker {
     connected: Arc<Connected>,
     is_done: bool,
@@ -215,8 +221,15 @@ struct Worker {
 
 impl Worker {
     async fn run(mut self) {
+        let connected = Arc::clone(&self.connected);
         while let Some((claims, releases)) = self.next_round() {
-            both(serve(&self.connected, claims), serve(&self.connected, releases)).await;
+            let round = both(serve(&connected, claims), serve(&connected, releases));
+            let deadline = Clock::System.now() + connected.longest_silence;
+            let in_time =
+                Clock::System.until(deadline, first_of(round, connected.gathering.over()));
+            if !matches!(in_time.await, Some(First::Left(()))) {
+                return; // the connection is of no more use, and our end says so
+            }
         }
     }
 
@@ -225,7 +238,7 @@ impl Worker {
         let mut state = self.connected.gathering.lock();
         let (claims, releases) = (take(&mut state.claims), take(&mut state.releases));
         if claims.is_empty() && releases.is_empty() {
-            state.senders -= 1;
+            state.workers -= 1;
             self.is_done = true;
             return None;
         }
@@ -235,11 +248,9 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        // No answer, or the runtime shuts down, and the connection with it.
         if !self.is_done {
-            // The runtime shuts down, and the connection with it. Whoever waits learns it by
-            // their channels.
-            let waiting = self.connected.gathering.lock().end();
-            drop(waiting);
+            self.connected.give_up();
         }
     }
 }
@@ -253,7 +264,8 @@ fn take(queue: &mut VecDeque<Waiting>) -> Vec<Waiting> {
         if names > LARGEST_CALL && !batch.is_empty() {
             break;
         }
-        // Whoever has given up is not to be granted anything.
+        // For one whose time is up, nothing is to be taken. (Of one that was dropped the keeper
+        // waits for the answer, to give back what it brings.)
         batch.extend(queue.pop_front().filter(|next| !next.tell.is_closed()));
     }
     batch
@@ -278,6 +290,9 @@ async fn serve(connected: &Arc<Connected>, batch: Vec<Waiting>) {
         Err(failed) if items.len() > 1 && !failed.is_about_the_server() => {
             for (item, tell) in items.into_iter().zip(tells) {
                 let connected = Arc::clone(connected);
+                if tell.is_closed() {
+                    continue;
+                }
                 tokio::spawn(async move {
                     let outcome = alone(item, |command| connected.send(command)).await;
                     let _ = tell.send(outcome);

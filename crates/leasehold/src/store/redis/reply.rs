@@ -27,6 +27,8 @@ pub(crate) enum Stage {
     NoRuntime,
     /// There was no connection to send it on.
     Connecting,
+    /// Its connection was given up before its turn came.
+    NotSent,
     /// It was sent, or may have been.
     Sent,
     /// The same, on a connection that cannot come back once it has failed.
@@ -65,6 +67,14 @@ impl From<LinkError> for StoreError {
 
 fn from_server(code: &str, error: RedisError) -> StoreError {
     let cause = match code {
+        // Inside a script a missing right has no code of its own.
+        "ERR"
+            if error
+                .detail()
+                .is_some_and(|detail| detail.contains("user executing the script")) =>
+        {
+            RefusalCause::Permission
+        }
         // It has done nothing.
         code if is_out_of_service(code) => {
             let advice = "try again when the server is back in service";
@@ -114,7 +124,7 @@ fn from_transport(failed: LinkError) -> StoreError {
             "check that the server runs, and that it speaks TLS on this port"
         }
         Stage::NoRuntime | Stage::Connecting => "check that the server runs, and its address",
-        Stage::Sent => "check the server and the network, then try again",
+        Stage::NotSent | Stage::Sent => "check the server and the network, then try again",
         Stage::SentOnMortal => {
             "a plain MultiplexedConnection never reconnects: give a ConnectionManager, a factory \
              or a URL instead"
@@ -122,7 +132,7 @@ fn from_transport(failed: LinkError) -> StoreError {
     };
     let unreachable = Unreachable::new(detail, advice).with_source(error);
     StoreError::Unreachable(match stage {
-        Stage::NoRuntime | Stage::Connecting => unreachable,
+        Stage::NoRuntime | Stage::Connecting | Stage::NotSent => unreachable,
         Stage::Sent | Stage::SentOnMortal => unreachable.maybe_applied(),
     })
 }
@@ -178,9 +188,13 @@ pub(crate) fn claimed(reply: &Value) -> Result<Claimed, StoreError> {
         [Value::Int(1), Value::Int(fence)] => {
             Ok(Claimed::Granted { fence: u64::try_from(*fence).map_err(|_| unexpected(reply))? })
         }
-        [Value::Int(2), Value::Int(left), Value::BulkString(value), Value::Int(which)] => {
-            Ok(Claimed::Held { holder: holder(*left, value, b"", &[]), which: place(*which) })
-        }
+        [
+            Value::Int(2),
+            Value::Int(left),
+            Value::BulkString(value),
+            Value::Int(which),
+            Value::BulkString(facts),
+        ] => Ok(Claimed::Held { holder: holder(*left, value, facts, &[]), which: place(*which) }),
         [Value::Int(3), type_name, Value::Int(which)] => {
             Ok(Claimed::Foreign { type_name: text(type_name), which: place(*which) })
         }

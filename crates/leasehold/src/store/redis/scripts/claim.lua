@@ -4,12 +4,23 @@
 -- ARGV  for each claim: how many locks, our value (token, then metadata), TTL in milliseconds
 -- Reply for each claim:
 --       {1, fence}                they are ours
---       {2, left, value, which}   somebody holds one of them (the first is 1), for so many
---                                 milliseconds (-1: without end)
+--       {2, left, value, which, facts}
+--                                 somebody holds one of them (the first is 1), for so many
+--                                 milliseconds (-1: without end); its facts, or ''
 --       {3, type, which}          one of the keys is no lock
 --
 -- Everything that can fail comes before the first write: a script is not rolled back.
 -- MGET, unlike GET, does not fail on a key of another type.
+
+-- Facts of a holder are looked at only where there is one, and so are no declared keys: whoever
+-- may not read them is not kept from claiming.
+local function facts_of(lock)
+  local open = string.find(lock, '{', 1, true)
+  local close = open and string.find(lock, '}', open + 1, true)
+  local has_tag = close and close > open + 1
+  local key = has_tag and lock .. ':leasehold:1t:facts' or '{' .. lock .. '}:leasehold:1:facts'
+  return redis.pcall('MGET', key)[1] or ''
+end
 
 local claims = #ARGV / 3
 local seen = redis.call('MGET', unpack(KEYS))
@@ -45,7 +56,9 @@ for claim = 1, claims do
         -- Of another type, or taken by a claim before this one in the same call.
         blocked = key
         for taken = before + 1, key - 1 do
-          redis.call('DEL', KEYS[taken])
+          if not seen[taken] then
+            redis.call('DEL', KEYS[taken])
+          end
         end
         break
       end
@@ -58,11 +71,13 @@ for claim = 1, claims do
     fence = fence + 1
     reply[claim] = {1, fence}
   else
-    local holder = redis.call('MGET', KEYS[blocked])[1]
+    local lock = KEYS[blocked]
+    local holder = redis.call('MGET', lock)[1]
     if holder then
-      reply[claim] = {2, redis.call('PTTL', KEYS[blocked]), holder, blocked - before}
+      local left = redis.call('PTTL', lock)
+      reply[claim] = {2, left, holder, blocked - before, facts_of(lock)}
     else
-      reply[claim] = {3, redis.call('TYPE', KEYS[blocked]).ok, blocked - before}
+      reply[claim] = {3, redis.call('TYPE', lock).ok, blocked - before}
     end
   end
   before = before + count

@@ -3,7 +3,7 @@
 -- The value of such a lock is exactly the owner. Its holds are a sorted set: the tag of each
 -- acquisition (token, then metadata), scored by its own end in milliseconds. All keys of the
 -- lock end with the last hold. A lock with the owner's value that has no holds was made by a
--- plain client: that counts as one hold, the empty tag, which ends when the lock does.
+-- plain client: that counts as one hold, the empty tag, without an end of its own.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -11,11 +11,17 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- The clock that expires keys may lag a little behind the one that scripts read.
 local over = now - 100
 
--- The hold as it is stored, if it has not run out. Forgetting the others comes first: a write
--- that a full server allows, after which the rest pass too.
+-- Forgets holds that have run out: a write that a full server allows, after which others pass
+-- too. An error if the key is not a set, which nobody of us made it.
+local function prune(holds)
+  return redis.pcall('ZREMRANGEBYSCORE', holds, '-inf', over)
+end
+
+-- The hold as it is stored, if it has not run out.
 local function find(holds, tag)
-  redis.call('ZREMRANGEBYSCORE', holds, '-inf', over)
-  if redis.call('ZSCORE', holds, tag) then
+  if type(prune(holds)) ~= 'number' then
+    return nil
+  elseif redis.call('ZSCORE', holds, tag) then
     return tag
   elseif #tag == 22 then
     -- From somebody who knows the token only, and not the metadata behind it.
