@@ -8,7 +8,7 @@ use crate::clock::{Clock, ManualClock};
 use crate::driver::{Asked, Driver, Names};
 use crate::error::{CloseError, ConnectError, InspectError, InvalidInput, Refused};
 use crate::grant::Grant;
-use crate::inspect::{ForceReleased, Inspection};
+use crate::inspect::{ForceReleased, Inspection, LockState};
 use crate::name::Prefix;
 use crate::options::{Acquire, Resume, TryAcquire};
 use crate::store::Store;
@@ -356,10 +356,10 @@ impl Client {
         seen: &Inspection,
     ) -> Result<ForceReleased, InspectError> {
         let key = self.driver.key(name.as_ref())?;
-        let holder = match seen {
-            Inspection::Free => return Ok(ForceReleased::AlreadyFree),
-            Inspection::Held(holder) => holder,
-            Inspection::Foreign { type_name } => {
+        let holder = match seen.state() {
+            LockState::Free => return Ok(ForceReleased::AlreadyFree),
+            LockState::Held(holder) => holder,
+            LockState::Foreign { type_name } => {
                 return Err(Refused::foreign(key.lock(), type_name).into());
             }
         };

@@ -7,8 +7,15 @@ use crate::token::{Token, split_value};
 
 /// What [`Client::inspect`](crate::Client::inspect) saw.
 #[derive(Clone, Debug)]
+pub struct Inspection {
+    pub(crate) state: LockState,
+    pub(crate) waiters: Box<[Waiter]>,
+}
+
+/// What a lock is at one moment.
+#[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Inspection {
+pub enum LockState {
     /// Nobody holds it.
     Free,
     /// Somebody holds it.
@@ -23,15 +30,56 @@ pub enum Inspection {
 impl Inspection {
     /// Whether nobody holds it.
     pub fn is_free(&self) -> bool {
-        matches!(self, Self::Free)
+        matches!(self.state, LockState::Free)
+    }
+
+    /// Whether it is free, held, or no lock at all.
+    pub fn state(&self) -> &LockState {
+        &self.state
     }
 
     /// Who holds it, if anybody.
     pub fn holder(&self) -> Option<&Holder> {
-        match self {
-            Self::Held(holder) => Some(holder),
+        match &self.state {
+            LockState::Held(holder) => Some(holder),
             _ => None,
         }
+    }
+
+    /// Who waits for it in line, the next one first. A process with many tasks that wait has one
+    /// place. Those who [poll](crate::Acquire::retry) are not in line.
+    pub fn waiters(&self) -> &[Waiter] {
+        &self.waiters
+    }
+}
+
+/// One who waits for a lock.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Waiter {
+    pub(crate) tag: Box<[u8]>,
+    pub(crate) owner: Option<Box<str>>,
+}
+
+impl Waiter {
+    /// What it said of itself.
+    pub fn metadata(&self) -> &[u8] {
+        split_value(&self.tag).map_or(&[][..], |(_, metadata)| metadata)
+    }
+
+    /// The [owner](crate::Acquire::owner) on whose behalf it waits, if there is one.
+    pub fn owner(&self) -> Option<&str> {
+        self.owner.as_deref()
+    }
+}
+
+/// The token is left out.
+impl fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let metadata = String::from_utf8_lossy(self.metadata());
+        f.debug_struct("Waiter")
+            .field("metadata", &metadata)
+            .field("owner", &self.owner)
+            .finish_non_exhaustive()
     }
 }
 

@@ -70,7 +70,7 @@ pub use error::{
     Unreachable,
 };
 pub use grant::Grant;
-pub use inspect::{ForceReleased, Holder, Inspection, Remaining};
+pub use inspect::{ForceReleased, Holder, Inspection, LockState, Remaining, Waiter};
 pub use lease::{Lease, LossReason};
 pub use name::{
     MAX_METADATA_LEN, MAX_NAME_LEN, MAX_NAMES, MAX_OWNER_LEN, MAX_PREFIX_LEN, MAX_TTL, MIN_TTL,

@@ -69,6 +69,16 @@ impl Key {
         self.side_key("facts")
     }
 
+    /// The key of the line of those who wait for it.
+    pub(crate) fn line(&self) -> String {
+        self.side_key("line")
+    }
+
+    /// The key of what is known of those who wait.
+    pub(crate) fn places(&self) -> String {
+        self.side_key("places")
+    }
+
     /// The key of the holds of a lock that has an owner.
     pub(crate) fn holds(&self) -> String {
         self.side_key("holds")

@@ -165,7 +165,7 @@
 //! | situation | you see | do |
 //! | --- | --- | --- |
 //! | `inspect`: no answer, or no | [`InspectError`] | as above |
-//! | `inspect`: the key is no lock | [`Inspection::Foreign`] | another name or prefix |
+//! | `inspect`: the key is no lock | [`LockState::Foreign`] | another name or prefix |
 //! | `force_release`: the key is no lock | [`InspectError::Refused`], `ForeignKey` | the same |
 //! | `force_release`: nobody has it | [`ForceReleased::AlreadyFree`] | nothing |
 //! | `force_release`: the holder changed | [`ForceReleased::Changed`] | look again |
@@ -277,7 +277,7 @@
 //! [`ForceReleased::Changed`]: crate::ForceReleased::Changed
 //! [`InspectError::Refused`]: crate::InspectError::Refused
 //! [`InspectError`]: crate::InspectError
-//! [`Inspection::Foreign`]: crate::Inspection::Foreign
+//! [`LockState::Foreign`]: crate::LockState::Foreign
 //! [`InvalidInput::Closed`]: crate::InvalidInput::Closed
 //! [`LossReason`]: crate::LossReason
 //! [`RefusalCause`]: crate::RefusalCause

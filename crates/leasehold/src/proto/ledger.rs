@@ -3,14 +3,16 @@
 //! The memory store is this and a mutex. The Lua scripts say the same in Lua, and
 //! `store/differential.rs` runs random sequences against both and compares every reply.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::deed::Deed;
-use crate::inspect::{Facts, Holder, Inspection, Remaining};
+use crate::inspect::{Facts, Holder, Inspection, LockState, Remaining, Waiter};
 use crate::name::Key;
-use crate::store::{Claim, Claimed, FACTS_TTLS, Kept, Note, Renewal};
+use crate::store::{
+    Claim, Claimed, FACTS_TTLS, HandOver, Kept, LINE_TTL, LONGEST_LINE, Note, Renewal, Seat,
+};
 use crate::token::Token;
 
 /// The store's own time, in microseconds since the Unix epoch.
@@ -26,6 +28,11 @@ pub(crate) struct Ledger {
     /// Of locks that have an owner. Those that somebody broke stay until they run out, or until
     /// an owner takes the lock anew.
     holds: HashMap<Key, Holds>,
+    /// Who waits, in the order of their arrival.
+    lines: HashMap<Key, Line>,
+    /// The channels that somebody listens to, and what has been told on them.
+    listeners: HashSet<Arc<str>>,
+    told: Vec<(Arc<str>, HandOver)>,
     last_fence: u64,
     /// What has run out is swept out when there is this much of all, so nothing is kept for
     /// ever.
@@ -60,38 +67,190 @@ struct Holds {
     expires_at: StoreTime,
 }
 
+#[derive(Debug, Default)]
+struct Line {
+    places: Vec<Place>,
+    expires_at: StoreTime,
+}
+
+/// One who waits, and what is to be granted to it.
+#[derive(Clone, Debug)]
+struct Place {
+    arrival: u64,
+    deed: Arc<Deed>,
+    seat: Seat,
+    seen: StoreTime,
+}
+
 impl Ledger {
+    /// Somebody listens to a channel from now on, or does not any more.
+    pub(crate) fn listen(&mut self, channel: &Arc<str>, listens: bool) {
+        if listens {
+            self.listeners.insert(Arc::clone(channel));
+        } else {
+            self.listeners.remove(channel);
+        }
+    }
+
+    /// What is to be told, and on which channel, since this was last asked.
+    pub(crate) fn take_told(&mut self) -> Vec<(Arc<str>, HandOver)> {
+        std::mem::take(&mut self.told)
+    }
+
     pub(crate) fn claim(&mut self, now: StoreTime, claim: &Claim) -> Claimed {
         self.sweep(now);
-        let tag = claim.deed.tag();
-        let value = claim.deed.owner.as_deref().map_or(&*tag, str::as_bytes);
-        for (which, key) in claim.deed.keys.iter().enumerate() {
+        let Claim { deed, ttl, .. } = claim;
+        let tag = deed.tag();
+        let value = deed.owner.as_deref().map_or(&*tag, str::as_bytes);
+        for key in deed.keys.iter() {
+            // Those who stand in line go first.
+            self.serve_if_free(now, key, Some(&deed.token));
+        }
+        for (which, key) in deed.keys.iter().enumerate() {
             if let Some(lock) = self.live(now, key)
                 && lock.value != value
             {
                 let holder = lock.holder(now);
-                return Claimed::Held { holder: self.described(now, key, holder), which };
+                let holder = self.described(now, key, holder);
+                return self.blocked(now, claim, holder, which);
             }
         }
-        if let Some(owner) = &claim.deed.owner {
-            return self.enter(now, claim, owner, &tag);
+        for key in deed.keys.iter() {
+            self.leave(now, key, &deed.token);
         }
-        let expires_at = now.after(claim.ttl);
-        for key in claim.deed.keys.iter() {
+        if let Some(owner) = &deed.owner {
+            let fence = self.enter(now, deed, owner, *ttl);
+            return Claimed::Granted { fence };
+        }
+        let expires_at = now.after(*ttl);
+        for key in deed.keys.iter() {
             self.locks.insert(key.clone(), Lock { value: value.into(), expires_at });
         }
         Claimed::Granted { fence: self.draw(now) }
     }
 
-    /// A claim for an owner, when nobody else is in the way.
-    fn enter(&mut self, now: StoreTime, claim: &Claim, owner: &Arc<str>, tag: &[u8]) -> Claimed {
-        let keys = &claim.deed.keys;
+    /// The answer to a claim that somebody is in the way of: it stands in line, if it would wait.
+    fn blocked(&mut self, now: StoreTime, claim: &Claim, holder: Holder, which: usize) -> Claimed {
+        let Claim { deed, seat, .. } = claim;
+        let Some(seat) = seat else { return Claimed::Held { holder, which } };
+        let mut stands_at = deed.keys.at(which);
+        let mut arrival = None;
+        for key in deed.keys.iter() {
+            let line = self.line(now, key);
+            let place = line.places.iter().find(|place| place.deed.token == deed.token);
+            let Some(place) = place else { continue };
+            arrival = Some(place.arrival);
+            // It may wait for several names: then in the line of one that is taken.
+            if self.live(now, key).is_some() {
+                stands_at = key;
+            } else {
+                self.leave(now, key, &deed.token);
+            }
+        }
+        if arrival.is_none() && self.line(now, stands_at).places.len() >= LONGEST_LINE {
+            return Claimed::LineFull { which };
+        }
+        let place = Place {
+            arrival: arrival.unwrap_or(0),
+            deed: Arc::clone(deed),
+            seat: seat.clone(),
+            seen: now,
+        };
+        self.stand(now, stands_at, place);
+        let line = self.line(now, stands_at);
+        let before = line.places.iter().position(|place| place.deed.token == deed.token);
+        Claimed::Queued { holder, which, seen: now, before: before.unwrap_or(0) }
+    }
+
+    fn serve_if_free(&mut self, now: StoreTime, key: &Key, asking: Option<&Token>) {
+        if self.live(now, key).is_none() && !self.line(now, key).places.is_empty() {
+            self.serve(now, key, asking);
+        }
+    }
+
+    /// Hands a free lock to the first in its line who can take it. Nobody listening is passed
+    /// over; nobody seen for long is taken out; who waits for several names and cannot have all
+    /// of them moves on to the line of one that is taken.
+    fn serve(&mut self, now: StoreTime, key: &Key, asking: Option<&Token>) {
+        let mut passed_over = 0;
+        while let Some(place) = self.line(now, key).places.get(passed_over).cloned() {
+            let token = place.deed.token;
+            let is_asking = asking == Some(&token);
+            let channel = &place.seat.channel;
+            if now.since(place.seen) > place.seat.stale {
+                self.leave(now, key, &token);
+            } else if !is_asking && !channel.is_empty() && !self.listeners.contains(channel) {
+                passed_over += 1;
+            } else {
+                self.leave(now, key, &token);
+                let taken = place.deed.keys.iter().find(|key| self.live(now, key).is_some());
+                if let Some(taken) = taken.cloned() {
+                    self.stand(now, &taken, place);
+                } else {
+                    self.hand_over(now, &place, is_asking);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn hand_over(&mut self, now: StoreTime, place: &Place, is_asking: bool) {
+        let Place { deed, seat, .. } = place;
+        let fence = if let Some(owner) = &deed.owner {
+            self.enter(now, deed, owner, seat.accept)
+        } else {
+            let expires_at = now.after(seat.accept);
+            for key in deed.keys.iter() {
+                self.locks.insert(key.clone(), Lock { value: deed.tag(), expires_at });
+            }
+            self.draw(now)
+        };
+        if !is_asking && !seat.channel.is_empty() {
+            let hand_over =
+                HandOver { token: deed.token, fence, granted: now, ttl: seat.accept };
+            self.told.push((Arc::clone(&seat.channel), hand_over));
+        }
+    }
+
+    /// Puts a place into a line: at its end, or, if it has waited in another one, where its
+    /// arrival belongs.
+    fn stand(&mut self, now: StoreTime, key: &Key, mut place: Place) {
+        let line = self.line(now, key);
+        line.places.retain(|other| other.deed.token != place.deed.token);
+        if place.arrival == 0 {
+            place.arrival = line.places.last().map_or(0, |last| last.arrival + 1).max(now.0);
+        }
+        let order = |place: &Place| (place.arrival, *place.deed.token.as_bytes().first_chunk::<22>().unwrap());
+        let at = line.places.partition_point(|other| order(other) <= order(&place));
+        line.places.insert(at, place);
+        line.expires_at = now.after(LINE_TTL);
+    }
+
+    fn leave(&mut self, now: StoreTime, key: &Key, token: &Token) {
+        let line = self.line(now, key);
+        line.places.retain(|place| place.deed.token != *token);
+        if line.places.is_empty() {
+            self.lines.remove(key);
+        }
+    }
+
+    fn line(&mut self, now: StoreTime, key: &Key) -> &mut Line {
+        let line = self.lines.entry(key.clone()).or_default();
+        if line.expires_at <= now {
+            line.places.clear();
+        }
+        line
+    }
+
+    /// A claim for an owner, when nobody else is in the way. The fence.
+    fn enter(&mut self, now: StoreTime, deed: &Deed, owner: &Arc<str>, ttl: Duration) -> u64 {
+        let keys = &deed.keys;
         let notes: Vec<_> = keys.iter().map(|key| self.entered(now, key, owner)).collect();
         // Unless all of them are entered under one fence, a new one for all.
         let first = notes[0].map(|facts| facts.fence);
         let is_same = notes.iter().all(|note| note.map(|facts| facts.fence) == first);
         let fence = first.filter(|_| is_same).unwrap_or_else(|| self.draw(now));
-        let end = now.after(claim.ttl);
+        let end = now.after(ttl);
         for (key, note) in keys.iter().zip(notes) {
             if self.live(now, key).is_some() {
                 self.prune(now, key);
@@ -102,14 +261,14 @@ impl Ledger {
                 self.locks.insert(key.clone(), lock);
                 self.holds.remove(key);
             }
-            self.holds.entry(key.clone()).or_default().ends.insert(tag.into(), end);
+            self.holds.entry(key.clone()).or_default().ends.insert(deed.tag(), end);
             let since = note.map_or(now.to_system_time(), |facts| facts.since);
-            let facts = Facts { fence, since, ttl: claim.ttl };
+            let facts = Facts { fence, since, ttl };
             let of = FactsOf::Owner(Arc::clone(owner));
             self.facts.insert(key.clone(), KeptFacts { of, facts, expires_at: end });
             self.settle(key);
         }
-        Claimed::Granted { fence }
+        fence
     }
 
     /// What is known of the holds that the owner has already. A plain client's has no fence.
@@ -154,7 +313,12 @@ impl Ledger {
     }
 
     pub(crate) fn release(&mut self, now: StoreTime, deed: &Deed, recorded: bool) -> Kept {
-        Kept::of_all(deed.keys.iter().map(|key| self.release_one(now, key, deed, recorded)))
+        let kept =
+            Kept::of_all(deed.keys.iter().map(|key| self.release_one(now, key, deed, recorded)));
+        for key in deed.keys.iter() {
+            self.serve_if_free(now, key, None);
+        }
+        kept
     }
 
     fn release_one(
@@ -164,6 +328,7 @@ impl Ledger {
         deed: &Deed,
         recorded: bool,
     ) -> Result<(), Kept> {
+        self.leave(now, key, &deed.token);
         if deed.owner.is_some() {
             let (hold, holds) = self.held(now, key, deed)?;
             holds.ends.remove(&hold);
@@ -179,14 +344,21 @@ impl Ledger {
     }
 
     pub(crate) fn inspect(&mut self, now: StoreTime, key: &Key) -> Inspection {
-        let Some(lock) = self.live(now, key) else { return Inspection::Free };
+        let waiter = |place: &Place| Waiter {
+            tag: place.deed.tag().into(),
+            owner: place.deed.owner.as_deref().map(Box::from),
+        };
+        let waiters = self.line(now, key).places.iter().map(waiter).collect();
+        let Some(lock) = self.live(now, key) else {
+            return Inspection { state: LockState::Free, waiters };
+        };
         let holder = lock.holder(now);
         let mut holder = self.described(now, key, holder);
         if holder.holds.is_some() {
             self.prune(now, key);
             holder.holds = Some(self.holds.get(key).map_or_else(Box::default, Holds::tags));
         }
-        Inspection::Held(holder)
+        Inspection { state: LockState::Held(holder), waiters }
     }
 
     /// The holder with what it has told of itself; if it is an owner, without its holds.
@@ -208,6 +380,7 @@ impl Ledger {
             self.locks.remove(key);
             self.facts.remove(key);
             self.holds.remove(key);
+            self.serve_if_free(now, key, None);
         }
         is_it
     }
@@ -312,13 +485,16 @@ impl Ledger {
     }
 
     fn sweep(&mut self, now: StoreTime) {
-        let count = |ledger: &Self| ledger.locks.len() + ledger.facts.len() + ledger.holds.len();
+        let count = |ledger: &Self| {
+            ledger.locks.len() + ledger.facts.len() + ledger.holds.len() + ledger.lines.len()
+        };
         if count(self) < self.sweep_at.max(SMALLEST_SWEEP) {
             return;
         }
         self.locks.retain(|_, lock| lock.expires_at > now);
         self.facts.retain(|_, kept| kept.expires_at > now);
         self.holds.retain(|_, holds| holds.expires_at > now);
+        self.lines.retain(|_, line| line.expires_at > now && !line.places.is_empty());
         self.facts.shrink_to_fit();
         self.holds.shrink_to_fit();
         self.sweep_at = count(self) * 2;

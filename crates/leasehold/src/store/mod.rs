@@ -28,6 +28,8 @@ use crate::deed::Deed;
 use crate::error::StoreError;
 use crate::inspect::{Holder, Inspection};
 use crate::lease::LossReason;
+use crate::proto::ledger::StoreTime;
+use crate::token::Token;
 use crate::name::Key;
 
 pub(crate) mod memory;
@@ -77,6 +79,29 @@ pub(crate) trait Store: Send + Sync + fmt::Debug {
 pub(crate) struct Claim {
     pub(crate) deed: Arc<Deed>,
     pub(crate) ttl: Duration,
+    /// Of one who would wait in line; `None` of one who only asks.
+    pub(crate) seat: Option<Seat>,
+}
+
+/// How one who waits in line is to be served.
+#[derive(Clone, Debug)]
+pub(crate) struct Seat {
+    /// Where it hears of a hand-over; empty if it only looks.
+    pub(crate) channel: Arc<str>,
+    /// For how long a hand-over grants: time enough to confirm it, and no more.
+    pub(crate) accept: Duration,
+    /// After so long without a look it is taken for gone.
+    pub(crate) stale: Duration,
+}
+
+/// News of a hand-over, from the store to one who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HandOver {
+    pub(crate) token: Token,
+    pub(crate) fence: u64,
+    /// The store's time when it was granted.
+    pub(crate) granted: StoreTime,
+    pub(crate) ttl: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +112,19 @@ pub(crate) enum Claimed {
     /// Somebody else has one of the names; `which` is its place among them.
     Held {
         holder: Holder,
+        which: usize,
+    },
+    /// The same, and we stand in its line.
+    Queued {
+        holder: Holder,
+        which: usize,
+        /// The store's time when it answered.
+        seen: StoreTime,
+        /// How many stand before us.
+        before: usize,
+    },
+    /// The line of one of the names has no room.
+    LineFull {
         which: usize,
     },
     /// The key of one of the names is not a string and so not a lock.
@@ -129,6 +167,12 @@ impl Renewal {
         }
     }
 }
+
+/// Most who can stand in one line.
+pub(crate) const LONGEST_LINE: usize = 100_000;
+
+/// How long a line is kept when nobody looks any more.
+pub(crate) const LINE_TTL: Duration = Duration::from_secs(60);
 
 /// How many TTLs the facts of a lease live after they were written.
 pub(crate) const FACTS_TTLS: u32 = 8;

@@ -30,7 +30,7 @@ use crate::clock::Clock;
 use crate::deed::Deed;
 use crate::name::FENCE_KEY;
 use crate::race::{First, both, first_of};
-use crate::store::Claim;
+use crate::store::{Claim, Seat};
 use crate::store::redis::millis;
 
 /// A request that can share a script call with others of its kind.
@@ -65,16 +65,24 @@ impl Item {
     /// The script of one call for all of these, which are of one verb, and the call. The answer
     /// has a part for each.
     fn call(items: &[Self]) -> (&'static Script, Cmd) {
-        let keys = items.iter().map(Self::key_count).sum::<usize>();
-        let (script, mut call) = match items[0].verb() {
-            Verb::Claim => (&script::CLAIM, script::CLAIM.call(1 + keys)),
-            Verb::Release => (&script::RELEASE, script::RELEASE.call(keys)),
+        let keys = || items.iter().flat_map(|item| item.deed().keys.iter());
+        let noted = || items.iter().filter(|item| item.is_noted());
+        let names = keys().count();
+        let facts = noted().map(|item| item.deed().keys.len()).sum::<usize>();
+        let script = match items[0].verb() {
+            Verb::Claim => &script::CLAIM,
+            Verb::Release => &script::RELEASE,
         };
-        if let Verb::Claim = items[0].verb() {
-            call.arg(FENCE_KEY);
+        let mut call = script.call(1 + 3 * names + facts);
+        call.arg(FENCE_KEY);
+        keys().for_each(|key| _ = call.arg(key.lock()));
+        keys().for_each(|key| _ = call.arg(key.line()));
+        keys().for_each(|key| _ = call.arg(key.places()));
+        for key in noted().flat_map(|item| item.deed().keys.iter()) {
+            call.arg(key.facts());
         }
-        for item in items {
-            item.add_keys(&mut call);
+        if let Verb::Release = items[0].verb() {
+            call.arg(names);
         }
         for item in items {
             item.add_arguments(&mut call);
@@ -82,30 +90,33 @@ impl Item {
         (script, call)
     }
 
-    fn key_count(&self) -> usize {
-        let names = self.deed().keys.len();
-        if matches!(self, Self::Release { recorded: true, .. }) { 2 * names } else { names }
-    }
-
-    fn add_keys(&self, call: &mut Cmd) {
-        for key in self.deed().keys.iter() {
-            call.arg(key.lock());
-        }
-        if matches!(self, Self::Release { recorded: true, .. }) {
-            for key in self.deed().keys.iter() {
-                call.arg(key.facts());
-            }
-        }
+    fn is_noted(&self) -> bool {
+        matches!(self, Self::Release { recorded: true, .. })
     }
 
     fn add_arguments(&self, call: &mut Cmd) {
         call.arg(self.deed().keys.len());
         match self {
-            Self::Claim(Claim { deed, ttl }) => call.arg(deed.tag()).arg(millis(*ttl)),
-            Self::Release { deed, recorded } => {
-                call.arg(u8::from(*recorded)).arg(deed.token.as_bytes())
+            Self::Claim(Claim { deed, ttl, seat }) => {
+                call.arg(deed.tag()).arg(millis(*ttl));
+                add_seat(call, seat.as_ref());
             }
-        };
+            Self::Release { deed, recorded } => {
+                call.arg(u8::from(*recorded)).arg(deed.token.as_bytes());
+            }
+        }
+    }
+}
+
+/// How one who would wait is to be served; of one who would not, that it would not.
+pub(super) fn add_seat(call: &mut Cmd, seat: Option<&Seat>) {
+    match seat {
+        Some(Seat { channel, accept, stale }) => {
+            call.arg(&**channel).arg(millis(*accept)).arg(millis(*stale));
+        }
+        None => {
+            call.arg("-").arg(0).arg(0);
+        }
     }
 }
 

@@ -73,46 +73,53 @@ impl RedisStore {
     }
 
     /// A call of one of the scripts for owners, about one lease.
-    fn owner_call(script: &Script, deed: &Deed, owner: &str, shared_keys: &[&str]) -> Cmd {
-        let mut call = script.call(shared_keys.len() + 3 * deed.keys.len());
-        for key in shared_keys {
-            call.arg(*key);
-        }
+    fn owner_call(script: &Script, deed: &Deed, owner: &str) -> Cmd {
+        let mut call = script.call(1 + 5 * deed.keys.len());
+        call.arg(FENCE_KEY);
         for key in deed.keys.iter() {
-            call.arg(key.lock()).arg(key.facts()).arg(key.holds());
+            all_keys(&mut call, key);
         }
         call.arg(owner).arg(deed.tag());
         call
     }
 }
 
+/// All keys of a name, in the order in which scripts have them.
+fn all_keys(call: &mut Cmd, key: &Key) {
+    call.arg(key.lock()).arg(key.line()).arg(key.places()).arg(key.facts()).arg(key.holds());
+}
+
 impl Store for RedisStore {
     fn claim(&self, claim: &Claim) -> Call<Claimed> {
-        let Claim { deed, ttl } = claim;
+        let Claim { deed, ttl, seat } = claim;
         let Some(owner) = &deed.owner else {
             return self.gather(Item::Claim(claim.clone()), reply::claimed);
         };
-        let mut call = Self::owner_call(&script::OWNER_CLAIM, deed, owner, &[FENCE_KEY]);
+        let mut call = Self::owner_call(&script::OWNER_CLAIM, deed, owner);
         call.arg(millis(*ttl));
+        gather::add_seat(&mut call, seat.as_ref());
         self.run(&script::OWNER_CLAIM, call, |reply| reply::claimed(reply::first(reply)))
     }
 
     fn renew(&self, renewals: &[Renewal]) -> Call<Vec<Kept>> {
         let Some(first) = renewals.first() else { return Box::pin(ready(Ok(Vec::new()))) };
-        let (script, keys_each) = match first.kind() {
-            RenewalKind::Plain => (&script::RENEW, 1),
-            RenewalKind::Noted => (&script::NOTE, 2),
-            RenewalKind::Owned => (&script::OWNER_RENEW, 3),
-        };
+        let kind = first.kind();
         let names: Vec<usize> = renewals.iter().map(|one| one.deed.keys.len()).collect();
-        let mut call = script.call(names.iter().sum::<usize>() * keys_each);
+        let count = names.iter().sum::<usize>();
+        let (script, keys) = match kind {
+            RenewalKind::Plain => (&script::RENEW, count),
+            RenewalKind::Noted => (&script::NOTE, 2 * count),
+            RenewalKind::Owned => (&script::OWNER_RENEW, 1 + 5 * count),
+        };
+        let mut call = script.call(keys);
+        if kind == RenewalKind::Owned {
+            call.arg(FENCE_KEY);
+        }
         for key in renewals.iter().flat_map(|one| one.deed.keys.iter()) {
-            call.arg(key.lock());
-            if keys_each > 1 {
-                call.arg(key.facts());
-            }
-            if keys_each > 2 {
-                call.arg(key.holds());
+            match kind {
+                RenewalKind::Plain => _ = call.arg(key.lock()),
+                RenewalKind::Noted => _ = call.arg(key.lock()).arg(key.facts()),
+                RenewalKind::Owned => all_keys(&mut call, key),
             }
         }
         for Renewal { deed, ttl, note } in renewals {
@@ -139,25 +146,26 @@ impl Store for RedisStore {
             let item = Item::Release { deed: Arc::clone(deed), recorded };
             return self.gather(item, reply::released);
         };
-        let call = Self::owner_call(&script::OWNER_RELEASE, deed, owner, &[]);
+        let call = Self::owner_call(&script::OWNER_RELEASE, deed, owner);
         self.run(&script::OWNER_RELEASE, call, |reply| reply::released(reply::first(reply)))
     }
 
     fn inspect(&self, key: &Key) -> Call<Inspection> {
-        let mut call = script::INSPECT.call(3);
-        call.arg(key.lock()).arg(key.facts()).arg(key.holds());
+        let mut call = script::INSPECT.call(6);
+        all_keys(call.arg(FENCE_KEY), key);
         self.run(&script::INSPECT, call, reply::inspection)
     }
 
     fn evict(&self, key: &Key, value: &[u8]) -> Call<bool> {
-        let mut call = script::EVICT.call(3);
-        call.arg(key.lock()).arg(key.facts()).arg(key.holds()).arg(value);
+        let mut call = script::EVICT.call(6);
+        all_keys(call.arg(FENCE_KEY), key);
+        call.arg(value);
         self.run(&script::EVICT, call, reply::evicted)
     }
 
     fn remaining(&self, deed: &Deed) -> Call<Result<Duration, Kept>> {
         if let Some(owner) = &deed.owner {
-            let call = Self::owner_call(&script::OWNER_REMAINING, deed, owner, &[]);
+            let call = Self::owner_call(&script::OWNER_REMAINING, deed, owner);
             return self.run(&script::OWNER_REMAINING, call, reply::remaining);
         }
         let mut call = script::REMAINING.call(deed.keys.len());

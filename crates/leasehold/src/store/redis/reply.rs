@@ -8,9 +8,10 @@ use std::time::{Duration, SystemTime};
 use ::redis::{ErrorKind, RedisError, Value};
 
 use crate::error::{RefusalCause, Refused, StoreError, Unreachable};
-use crate::inspect::{Facts, Holder, Inspection, Remaining};
-use crate::store::{Claimed, Kept};
-use crate::token::split_value;
+use crate::inspect::{Facts, Holder, Inspection, LockState, Remaining, Waiter};
+use crate::proto::ledger::StoreTime;
+use crate::store::{Claimed, HandOver, Kept};
+use crate::token::{Token, split_value};
 
 /// A request that got no reply, or an error for one.
 #[derive(Clone, Debug)]
@@ -198,8 +199,37 @@ pub(crate) fn claimed(reply: &Value) -> Result<Claimed, StoreError> {
         [Value::Int(3), type_name, Value::Int(which)] => {
             Ok(Claimed::Foreign { type_name: text(type_name), which: place(*which) })
         }
+        [
+            Value::Int(4),
+            Value::Int(left),
+            Value::BulkString(value),
+            Value::Int(which),
+            Value::BulkString(facts),
+            Value::BulkString(now),
+            Value::Int(before),
+        ] => Ok(Claimed::Queued {
+            holder: holder(*left, value, facts, &[]),
+            which: place(*which),
+            seen: StoreTime(number(now).ok_or_else(|| unexpected(reply))?),
+            before: usize::try_from(*before).unwrap_or(0),
+        }),
+        [Value::Int(5), Value::Int(which)] => Ok(Claimed::LineFull { which: place(*which) }),
         _ => Err(unexpected(reply)),
     }
+}
+
+/// News of a hand-over: `token fence granted ttl`.
+pub(crate) fn hand_over(message: &[u8]) -> Option<HandOver> {
+    let mut parts = std::str::from_utf8(message).ok()?.split(' ');
+    let mut next = || parts.next();
+    let token = Token::parse(next()?)?;
+    let (fence, granted) = (next()?.parse().ok()?, StoreTime(next()?.parse().ok()?));
+    let ttl = Duration::from_millis(next()?.parse().ok()?);
+    Some(HandOver { token, fence, granted, ttl })
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// The answer to renewals: a number for each name, made one answer for each lease.
@@ -257,17 +287,37 @@ pub(crate) fn remaining(reply: &Value) -> Result<Result<Duration, Kept>, StoreEr
 
 pub(crate) fn inspection(reply: &Value) -> Result<Inspection, StoreError> {
     match parts(reply) {
-        [Value::Int(0)] => Ok(Inspection::Free),
+        [Value::Int(0), line] => {
+            Ok(Inspection { state: LockState::Free, waiters: waiters(line) })
+        }
         [
             Value::Int(2),
+            line,
             Value::Int(left),
             Value::BulkString(value),
             Value::BulkString(facts),
             Value::Array(holds),
-        ] => Ok(Inspection::Held(holder(*left, value, facts, holds))),
-        [Value::Int(3), type_name] => Ok(Inspection::Foreign { type_name: text(type_name) }),
+        ] => {
+            let state = LockState::Held(holder(*left, value, facts, holds));
+            Ok(Inspection { state, waiters: waiters(line) })
+        }
+        [Value::Int(3), line, type_name] => {
+            let state = LockState::Foreign { type_name: text(type_name) };
+            Ok(Inspection { state, waiters: waiters(line) })
+        }
         _ => Err(unexpected(reply)),
     }
+}
+
+fn waiters(line: &Value) -> Box<[Waiter]> {
+    let waiter = |part: &Value| match parts(part) {
+        [Value::BulkString(tag), Value::BulkString(owner)] => {
+            let owner = Some(String::from_utf8_lossy(owner)).filter(|owner| !owner.is_empty());
+            Some(Waiter { tag: tag.as_slice().into(), owner: owner.map(Box::from) })
+        }
+        _ => None,
+    };
+    parts(line).iter().filter_map(waiter).collect()
 }
 
 fn parts(reply: &Value) -> &[Value] {

@@ -21,17 +21,17 @@ macro_rules! script {
     };
 }
 
-script!(CLAIM, "claim.lua");
+script!(CLAIM, "grant.lua", "claim.lua");
 script!(RENEW, "renew.lua");
 script!(NOTE, "note.lua");
-script!(RELEASE, "release.lua");
+script!(RELEASE, "grant.lua", "release.lua");
 script!(REMAINING, "remaining.lua");
-script!(INSPECT, "inspect.lua");
-script!(EVICT, "evict.lua");
-script!(OWNER_CLAIM, "owner.lua", "owner_claim.lua");
-script!(OWNER_RENEW, "owner.lua", "owner_renew.lua");
-script!(OWNER_RELEASE, "owner.lua", "owner_release.lua");
-script!(OWNER_REMAINING, "owner.lua", "owner_remaining.lua");
+script!(INSPECT, "grant.lua", "inspect.lua");
+script!(EVICT, "grant.lua", "evict.lua");
+script!(OWNER_CLAIM, "grant.lua", "owner_claim.lua");
+script!(OWNER_RENEW, "grant.lua", "owner_renew.lua");
+script!(OWNER_RELEASE, "grant.lua", "owner_release.lua");
+script!(OWNER_REMAINING, "grant.lua", "owner_remaining.lua");
 
 impl Script {
     /// A call by the script's hash, which a server knows once it has seen the script. Add the

@@ -1,16 +1,36 @@
--- Takes free locks, of each claim all or none, with a fence above every earlier one.
+-- Takes free locks, of each claim all or none; who would wait, and cannot have them, stands in
+-- line.
 --
--- KEYS  1 the counter that fences come from; then the locks of each claim
--- ARGV  for each claim: how many locks, our value (token, then metadata), TTL in milliseconds
+-- KEYS  1 the counter; then of all claims the locks, their lines, their places
+-- ARGV  for each claim: how many names; our tag; TTL in milliseconds; and of one who would wait:
+--       the channel on which it hears of a grant ('' if it only looks), milliseconds for which it
+--       is granted by a hand-over, milliseconds after which it is taken for gone; of one who
+--       would not: '-', 0, 0
 -- Reply for each claim:
---       {1, fence}                they are ours
+--       {1, fence}         they are ours
 --       {2, left, value, which, facts}
---                                 somebody holds one of them (the first is 1), for so many
---                                 milliseconds (-1: without end); its facts, or ''
---       {3, type, which}          one of the keys is no lock
+--                          somebody holds one of them (the first is 1), for so many milliseconds
+--                          (-1: without end); its facts, or ''
+--       {3, type, which}   one of the keys is no lock
+--       {4, left, value, which, facts, now, before}
+--                          the same as 2, and we stand in its line: the server's time in
+--                          microseconds, and how many stand before us
+--       {5, which}         its line is full
 --
--- Everything that can fail comes before the first write: a script is not rolled back.
--- MGET, unlike GET, does not fail on a key of another type.
+-- Everything of a claim that can fail comes before its first write: a script is not rolled
+-- back. MGET, unlike GET, does not fail on a key of another type.
+
+local claims, locks = #ARGV / 6, (#KEYS - 1) / 3
+local seen = redis.call('MGET', unpack(KEYS, 1, 1 + locks))
+counted = seen[1] or 0
+if (tonumber(counted) or 0) + claims >= 9007199254740992 then
+  return redis.error_reply('ERR leasehold: the fence counter ' .. KEYS[1] .. ' is beyond 2^53')
+end
+local has_lines = redis.call('EXISTS', unpack(KEYS, 2 + locks, 1 + 2 * locks)) > 0
+
+local function name(i)
+  return {KEYS[1 + i], KEYS[1 + locks + i], KEYS[1 + 2 * locks + i]}
+end
 
 -- Facts of a holder are looked at only where there is one, and so are no declared keys: whoever
 -- may not read them is not kept from claiming.
@@ -22,72 +42,98 @@ local function facts_of(lock)
   return redis.pcall('MGET', key)[1] or ''
 end
 
-local claims = #ARGV / 3
-local seen = redis.call('MGET', unpack(KEYS))
-local last = tonumber(seen[1]) or 0
-if last + claims >= 9007199254740992 then
-  return redis.error_reply('ERR leasehold: the fence counter ' .. KEYS[1] .. ' is beyond 2^53')
-end
-
-local fence
-local granted = false
 local reply = {}
-local before = 1
+local before = 0
+local granted = false
 for claim = 1, claims do
-  local count, value, ttl = ARGV[3 * claim - 2] + 0, ARGV[3 * claim - 1], ARGV[3 * claim]
+  local arg = 6 * (claim - 1)
+  local count, tag, ttl, channel = ARGV[arg + 1] + 0, ARGV[arg + 2], ARGV[arg + 3], ARGV[arg + 4]
+  local token = string.sub(tag, 1, 22)
+  if has_lines then
+    -- Those who stand in line go first.
+    for i = before + 1, before + count do
+      if redis.call('EXISTS', KEYS[1 + i]) == 0 then
+        serve(name(i), token)
+      end
+      seen[1 + i] = redis.call('MGET', KEYS[1 + i])[1]
+    end
+  end
+
   local blocked
-  for key = before + 1, before + count do
-    if seen[key] and seen[key] ~= value then
-      blocked = key
+  for i = before + 1, before + count do
+    if seen[1 + i] and seen[1 + i] ~= tag then
+      blocked = i
       break
     end
   end
   if not blocked then
-    if not fence then
-      -- Time is the fence's floor, so that it grows even after the counter was lost.
-      local time = redis.call('TIME')
-      fence = math.max(time[1] * 1000000 + time[2] - 1, last)
-    end
-    for key = before + 1, before + count do
-      if seen[key] then
-        -- Our own claim asked again, since its reply was lost.
-        redis.call('PEXPIRE', KEYS[key], ttl)
-      elseif not redis.call('SET', KEYS[key], value, 'NX', 'PX', ttl) then
+    micros() -- asked for before the first write
+    for i = before + 1, before + count do
+      if seen[1 + i] then
+        -- Our own claim asked again, or granted by a hand-over.
+        redis.call('PEXPIRE', KEYS[1 + i], ttl)
+      elseif not redis.call('SET', KEYS[1 + i], tag, 'NX', 'PX', ttl) then
         -- Of another type, or taken by a claim before this one in the same call.
-        blocked = key
-        for taken = before + 1, key - 1 do
-          if not seen[taken] then
-            redis.call('DEL', KEYS[taken])
+        blocked = i
+        for taken = before + 1, i - 1 do
+          if not seen[1 + taken] then
+            redis.call('DEL', KEYS[1 + taken])
           end
         end
         break
       end
     end
   end
+
   if not blocked then
-    granted = true
     -- A new fence also for a claim asked again: another holder may have come and gone between
     -- the two.
-    fence = fence + 1
-    reply[claim] = {1, fence}
+    granted = true
+    reply[claim] = {1, draw()}
   else
-    local lock = KEYS[blocked]
+    local lock = KEYS[1 + blocked]
     local holder = redis.call('MGET', lock)[1]
-    if holder then
+    if not holder then
+      reply[claim] = {3, redis.call('TYPE', lock).ok, blocked - before}
+    else
       local left = redis.call('PTTL', lock)
       reply[claim] = {2, left, holder, blocked - before, facts_of(lock)}
-    else
-      reply[claim] = {3, redis.call('TYPE', lock).ok, blocked - before}
+      if channel ~= '-' then
+        local names, stands_at, arrival = {}, blocked, nil
+        for i = before + 1, before + count do
+          names[i - before] = name(i)
+          local score = has_lines and redis.call('ZSCORE', KEYS[1 + locks + i], token)
+          if score then
+            arrival = score
+            if redis.call('EXISTS', KEYS[1 + i]) == 1 then
+              stands_at = i
+            else
+              leave(name(i), token)
+            end
+          end
+        end
+        if not arrival and redis.call('ZCARD', KEYS[1 + locks + stands_at]) >= 100000 then
+          reply[claim] = {5, blocked - before}
+        else
+          stand(name(stands_at), token, {
+            seen = millis(), stale = ARGV[arg + 6] + 0, accept = ARGV[arg + 5], channel = channel,
+            tag = tag, owner = '', names = names, arrival = arrival
+          })
+          has_lines = true
+          local rank = redis.call('ZRANK', KEYS[1 + locks + stands_at], token)
+          local now = string.format('%.0f', micros())
+          reply[claim] = {4, left, holder, blocked - before, reply[claim][5], now, rank}
+        end
+      end
     end
   end
   before = before + count
 end
 
-if granted then
-  redis.call('SET', KEYS[1], fence)
-else
+if not granted then
   -- A write that changes nothing (the counter has no expiry): a replica refuses it, and so
   -- does not say that a lock is held from what it once heard.
   redis.call('PERSIST', KEYS[1])
 end
+keep_fence()
 return reply

@@ -1,36 +1,72 @@
 -- Enters locks for an owner, all or none: those that are free, and those that it has already.
+-- Who would wait, and cannot have them, stands in line; but never behind itself.
 --
--- KEYS  1 the counter that fences come from; then for each name: the lock, its facts, its holds
--- ARGV  1 the owner   2 our tag: token, then metadata   3 TTL in milliseconds
--- Reply for the one claim:
---       {1, fence}                entered; by the fence of those who are in already
---       {2, left, value, which, facts}
---                                 somebody else holds one of them (the first is 1), for so many
---                                 milliseconds (-1: without end); its facts, or ''
---       {3, type, which}          one of the keys is no lock
+-- KEYS  1 the counter; then for each name: lock, line, places, facts, holds
+-- ARGV  1 the owner   2 our tag   3 TTL in milliseconds   4 to 6 of one who would wait, as for
+--       claim.lua
+-- Reply for the one claim, as of claim.lua; the fence is that of those who are in already
 --
 -- Asking again with the same token is entering once.
 
-local owner, tag, ttl = ARGV[1], ARGV[2], ARGV[3]
-local names = (#KEYS - 1) / 3
+local owner, tag, ttl, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local token = string.sub(tag, 1, 22)
+local names = {}
+for i = 1, (#KEYS - 1) / 5 do
+  names[i] = {unpack(KEYS, 5 * i - 3, 5 * i + 1)}
+end
 
--- Look first: nothing is written before it is clear that all can be entered.
+-- Those who stand in line go first.
+for _, name in ipairs(names) do
+  if redis.call('EXISTS', name[1]) == 0 and redis.call('EXISTS', name[2]) == 1 then
+    serve(name, token)
+  end
+end
+
+-- Look first: nothing is taken before it is clear that all can be entered.
 local entered, stays = {}, {}
 local fence
 local is_same = true
-for i = 1, names do
-  local lock = KEYS[3 * i - 1]
-  local seen = redis.call('MGET', lock, KEYS[3 * i])
+for i, name in ipairs(names) do
+  local lock = name[1]
+  local seen = redis.call('MGET', lock, name[4])
   if seen[1] and seen[1] ~= owner then
     redis.call('PERSIST', KEYS[1]) -- changes nothing, and a replica refuses it
-    return {{2, redis.call('PTTL', lock), seen[1], i, seen[2] or ''}}
+    local left = redis.call('PTTL', lock)
+    local reply = {2, left, seen[1], i, seen[2] or ''}
+    if channel ~= '-' then
+      local stands_at, arrival = i, nil
+      for k = 1, #names do
+        local score = redis.call('ZSCORE', names[k][2], token)
+        if score then
+          arrival = score
+          if redis.call('EXISTS', names[k][1]) == 1 then
+            stands_at = k
+          else
+            leave(names[k], token)
+          end
+        end
+      end
+      if not arrival and redis.call('ZCARD', names[stands_at][2]) >= 100000 then
+        reply = {5, i}
+      else
+        stand(names[stands_at], token, {
+          seen = millis(), stale = ARGV[6] + 0, accept = ARGV[5], channel = channel,
+          tag = tag, owner = owner, names = names, arrival = arrival
+        })
+        local rank = redis.call('ZRANK', names[stands_at][2], token)
+        reply = {4, left, seen[1], i, seen[2] or '', string.format('%.0f', micros()), rank}
+      end
+    end
+    keep_fence()
+    return {reply}
   elseif not seen[1] and redis.call('EXISTS', lock) == 1 then
     redis.call('PERSIST', KEYS[1])
+    keep_fence()
     return {{3, redis.call('TYPE', lock).ok, i}}
   end
   entered[i] = seen[1]
   local known, since, of = string.match(seen[2] or '', '^(%d+) (%d+) %d+ (.*)$')
-  if seen[1] and of == '=' .. owner and redis.call('ZCOUNT', KEYS[3 * i + 1], over, '(+inf') > 0 then
+  if seen[1] and of == '=' .. owner and redis.call('ZCOUNT', name[5], millis() - 100, '(+inf') > 0 then
     is_same = is_same and (fence or known) == known
     fence, stays[i] = known, since
   else
@@ -40,44 +76,29 @@ end
 
 if not is_same then
   -- Not all of them are entered under one fence: a new one for all, as for any fresh grant.
-  local last = tonumber(redis.call('MGET', KEYS[1])[1]) or 0
-  if last + 1 >= 9007199254740992 then
+  fence = draw()
+  if not fence then
     return redis.error_reply('ERR leasehold: the fence counter ' .. KEYS[1] .. ' is beyond 2^53')
   end
-  fence = string.format('%.0f', math.max(time[1] * 1000000 + time[2], last + 1))
-  redis.call('SET', KEYS[1], fence)
+  fence = string.format('%.0f', fence)
 end
+keep_fence()
 
-local function enter(i)
-  local lock, facts, holds = KEYS[3 * i - 1], KEYS[3 * i], KEYS[3 * i + 1]
-  if entered[i] then
-    prune(holds)
-    if redis.call('ZCARD', holds) == 0 then
-      redis.call('ZADD', holds, '+inf', '')
-    end
-  else
-    redis.call('SET', lock, owner, 'PX', ttl)
-    redis.call('DEL', holds)
-  end
-  redis.call('ZADD', holds, now + ttl, tag)
-  local since = stays[i] or string.format('%.0f', now)
-  redis.call('SET', facts, table.concat({fence, since, ttl, '=' .. owner}, ' '), 'PX', ttl)
-  settle(lock, facts, holds)
-end
-
-for i = 1, names do
-  local done, failed = pcall(enter, i)
+for i, name in ipairs(names) do
+  local done, failed = pcall(enter, name, owner, tag, ttl, fence, stays[i], entered[i])
   if not done then
     -- A right that is missing, or a key that is not what it should be. A script is not rolled
     -- back by the server, so this does it.
     for taken = 1, i do
+      local lock, facts, holds = names[taken][1], names[taken][4], names[taken][5]
       if entered[taken] then
-        redis.pcall('ZREM', KEYS[3 * taken + 1], tag)
+        redis.pcall('ZREM', holds, tag)
       else
-        redis.pcall('DEL', KEYS[3 * taken - 1], KEYS[3 * taken], KEYS[3 * taken + 1])
+        redis.pcall('DEL', lock, facts, holds)
       end
     end
     return redis.error_reply(type(failed) == 'table' and failed.err or failed)
   end
+  leave(name, token)
 end
 return {{1, tonumber(fence)}}

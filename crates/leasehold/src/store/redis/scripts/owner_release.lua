@@ -1,14 +1,19 @@
--- Takes a hold of an owner's away; the last one to go frees the lock.
+-- Takes a hold of an owner's away, or its place in line; the last hold to go frees the lock,
+-- for the next in line.
 --
--- KEYS  for each name: the lock, its facts, its holds
--- ARGV  1 the owner   2 our tag: token, then metadata
+-- KEYS  1 the counter; then for each name: lock, line, places, facts, holds
+-- ARGV  1 the owner   2 our tag
 -- Reply for the one lease: 1 released, or {0, which} this hold is not there at one of the names
 --       (the first is 1), or {2, which} somebody else has the lock; the others are released all
 --       the same
 
 local reply = 1
-for i = 1, #KEYS / 3 do
-  local lock, facts, holds = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
+local names = {}
+for i = 1, (#KEYS - 1) / 5 do
+  local name = {unpack(KEYS, 5 * i - 3, 5 * i + 1)}
+  names[i] = name
+  local lock, facts, holds = name[1], name[4], name[5]
+  leave(name, string.sub(ARGV[2], 1, 22))
   local code = 0
   if redis.call('MGET', lock)[1] ~= ARGV[1] then
     code = 2 * redis.call('EXISTS', lock)
@@ -24,4 +29,10 @@ for i = 1, #KEYS / 3 do
     reply = {code, i}
   end
 end
+for _, name in ipairs(names) do
+  if redis.call('EXISTS', name[1]) == 0 and redis.call('EXISTS', name[2]) == 1 then
+    serve(name)
+  end
+end
+keep_fence()
 return {reply}
