@@ -53,6 +53,7 @@ mod holding;
 mod inspect;
 mod keeper;
 mod lease;
+mod lobby;
 pub mod manual;
 mod name;
 mod options;

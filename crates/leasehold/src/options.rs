@@ -129,12 +129,12 @@ impl Acquire {
         self.wait(Duration::ZERO)
     }
 
-    /// How to come back while another one holds it. Default: after 5 ms, doubling up to
-    /// 250 ms, without limit; and as soon as the holder's time runs out.
+    /// Polls instead of waiting in line: asks again and again, at this pace. Default: in line.
     ///
-    /// Asking more often finds a free lock sooner and costs the store more.
+    /// Whoever stands in line goes first; so under load this may never get its turn. Asking more
+    /// often finds a free lock sooner and costs the store more.
     pub fn retry(mut self, backoff: Backoff) -> Self {
-        self.request.backoff = backoff;
+        self.request.backoff = Some(backoff);
         self
     }
 }
@@ -250,9 +250,6 @@ impl IntoFuture for Resume {
 /// collection, a busy disk, a live migration), short enough to wait out after a crash.
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
-const DEFAULT_BACKOFF: Backoff =
-    Backoff::exponential(Duration::from_millis(5), Duration::from_millis(250));
-
 fn request(names: Names, wait: Option<Duration>) -> Request {
     Request {
         names,
@@ -262,6 +259,6 @@ fn request(names: Names, wait: Option<Duration>) -> Request {
         renewed: true,
         max_hold: None,
         wait,
-        backoff: DEFAULT_BACKOFF,
+        backoff: None,
     }
 }

@@ -8,8 +8,9 @@
 //! On a manual clock there is no thread; the clock drives the keeper.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -19,6 +20,7 @@ use tokio::sync::Notify;
 
 use crate::clock::{Clock, Driven, LONGEST_SLEEP, Moment};
 use crate::holding::Holding;
+use crate::lobby::Lobby;
 use crate::proto::tenure::{self, Action};
 use crate::store::Store;
 
@@ -38,7 +40,6 @@ pub(crate) struct Keeper {
 }
 
 /// What the keeper's thread and those who use it share.
-#[derive(Debug)]
 struct Desk {
     store: Arc<dyn Store>,
     clock: Clock,
@@ -52,8 +53,9 @@ struct Desk {
     complained_at: AtomicU64,
 }
 
-#[derive(Debug)]
 struct State {
+    /// What else is to be run on the thread.
+    tasks: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Every lease held, by when it has to be looked at next.
     timers: BTreeMap<(Moment, u64), Arc<Holding>>,
     /// Leases taken out of the timers and not yet put back.
@@ -77,6 +79,7 @@ impl Keeper {
             clock,
             command_timeout,
             state: Mutex::new(State {
+                tasks: Vec::new(),
                 timers: BTreeMap::new(),
                 in_hand: 0,
                 chores: Vec::new(),
@@ -129,6 +132,15 @@ impl Keeper {
     /// Gives back what nobody wants any more, without making the caller wait.
     pub(crate) fn clean_up(&self, chore: Chore) {
         self.desk.add_chore(chore);
+    }
+
+    /// Has the store tell the lobby of hand-overs, from the keeper's thread if need be.
+    pub(crate) fn listen(&self, lobby: &Arc<Lobby>) {
+        if let Some(task) = self.desk.store.listen(lobby) {
+            let mut state = self.desk.lock();
+            state.tasks.push(task);
+            self.desk.expect_look_by(&mut state, self.desk.clock.now());
+        }
     }
 
     /// Takes no more leases, and begins to release all that is held.
@@ -318,6 +330,12 @@ impl Drop for InHand<'_> {
     }
 }
 
+impl fmt::Debug for Desk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Desk").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
 impl State {
     fn unschedule(&mut self, holding: &Holding) {
         if let Some(at) = holding.timer() {
@@ -365,6 +383,9 @@ fn run_thread(desk: &Arc<Desk>) {
             for chore in chores {
                 tokio::spawn(clean_up(Arc::clone(desk), chore));
             }
+            for task in std::mem::take(&mut desk.lock().tasks) {
+                tokio::spawn(task);
+            }
             let look_at = {
                 let mut state = desk.lock();
                 if state.closed && state.timers.is_empty() && state.chores_running == 0 {
@@ -373,7 +394,7 @@ fn run_thread(desk: &Arc<Desk>) {
                 }
                 state.next_look = match state.timers.first_key_value() {
                     // Left while we were at work, when nobody wakes us.
-                    _ if !state.chores.is_empty() => now,
+                    _ if !state.chores.is_empty() || !state.tasks.is_empty() => now,
                     None => Moment::NEVER,
                     Some(((due, _), _)) => (*due).min(now + LONGEST_SLEEP),
                 };

@@ -18,9 +18,39 @@ pub(crate) struct Terms {
     /// How long to wait for another holder: `None` is without limit, zero is not at all.
     pub(crate) wait: Option<Duration>,
     /// How to come back while another one holds it.
-    pub(crate) backoff: Backoff,
+    pub(crate) pace: Pace,
     /// How long a store may fail without a break before that is the answer.
     pub(crate) patience: Duration,
+}
+
+/// How to wait for another holder.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pace {
+    /// By asking again and again.
+    Poll(Backoff),
+    /// In line, by looking once in a beat.
+    Line { beat: Duration },
+}
+
+impl Pace {
+    fn longest(self) -> Option<Duration> {
+        match self {
+            Self::Poll(backoff) => backoff.longest(),
+            Self::Line { .. } => None,
+        }
+    }
+
+    fn limits_tries(self) -> bool {
+        matches!(self, Self::Poll(backoff) if backoff.limits_tries())
+    }
+
+    fn pause_after(self, tries: u32, chance: f64) -> Option<Duration> {
+        match self {
+            Self::Poll(backoff) => backoff.pause_after(tries, chance),
+            // Those who came together should not look together.
+            Self::Line { beat } => Some(beat.mul_f64(1.0 - chance / 4.0)),
+        }
+    }
 }
 
 /// What to do now.
@@ -101,7 +131,7 @@ impl Patience {
 
 impl Contest {
     pub(crate) fn new(terms: Terms, now: Moment) -> Self {
-        let limit = match (terms.wait, terms.backoff.longest()) {
+        let limit = match (terms.wait, terms.pace.longest()) {
             (Some(wait), Some(longest)) => Some(wait.min(longest)),
             (wait, longest) => wait.or(longest),
         };
@@ -144,26 +174,36 @@ impl Contest {
         }
     }
 
-    /// Another one holds it. `chance` in `0.0..1.0` is the randomness.
-    pub(crate) fn handle_held(&mut self, now: Moment, free: Free, chance: f64) {
+    /// Another one holds it, and so many stand in line before us. `chance` in `0.0..1.0` is the
+    /// randomness.
+    pub(crate) fn handle_held(&mut self, now: Moment, free: Free, before: usize, chance: f64) {
         self.tries = self.tries.saturating_add(1);
         self.patience.handle_answer();
         let endless = free == Free::Never
             && self.give_up_at == Moment::NEVER
-            && !self.terms.backoff.limits_tries();
-        self.next = match self.terms.backoff.pause_after(self.tries, chance) {
+            && !self.terms.pace.limits_tries();
+        self.next = match self.terms.pace.pause_after(self.tries, chance) {
             // Waiting without limit for what has no end would be hanging in silence.
             Some(pause) if !endless && now < self.give_up_at => {
                 // A lock that runs out sooner than we would look is worth looking at then;
                 // the last look is at the moment of giving up.
                 let until = match free {
-                    Free::At(moment) => (now + pause).min(moment.max(now + SHORTEST_PAUSE)),
+                    // One look is enough to hand it to whoever is first: those behind come later.
+                    Free::At(moment) => {
+                        let turn = LOOK_APART * u32::try_from(before.min(100)).unwrap_or(0);
+                        (now + pause).min(moment.max(now + SHORTEST_PAUSE) + turn)
+                    }
                     Free::Never => now + pause,
                 };
                 Step::Sleep(until.min(self.give_up_at))
             }
             _ => Step::Busy,
         };
+    }
+
+    /// There is news that only the store can make sense of: ask it now.
+    pub(crate) fn look_now(&mut self) {
+        self.next = Step::Claim;
     }
 
     /// The claim got no answer, or the store cannot serve for now.
@@ -192,6 +232,7 @@ impl Contest {
 }
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const LOOK_APART: Duration = Duration::from_millis(5);
 
 const RETRY_PACE: Backoff =
     Backoff::exponential(Duration::from_millis(20), Duration::from_millis(200));
@@ -204,14 +245,14 @@ mod tests {
     const START: Moment = Moment::from_nanos(1_000_000_000);
 
     fn contest(wait: Option<Duration>, backoff: Backoff) -> Contest {
-        Contest::new(Terms { wait, backoff, patience: 1_000 * MS }, START)
+        Contest::new(Terms { wait, pace: Pace::Poll(backoff), patience: 1_000 * MS }, START)
     }
 
     #[test]
     fn not_waiting_gives_up_at_the_first_holder() {
         let mut contest = contest(Some(Duration::ZERO), Backoff::fixed(10 * MS));
         assert_eq!(contest.poll_step(START), Step::Claim);
-        contest.handle_held(START + MS, Free::At(START + 50 * MS), 0.0);
+        contest.handle_held(START + MS, Free::At(START + 50 * MS), 0, 0.0);
         assert_eq!(contest.poll_step(START + MS), Step::Busy);
         assert_eq!(contest.tries(), 1);
     }
@@ -225,7 +266,7 @@ mod tests {
             match contest.poll_step(now) {
                 Step::Claim => {
                     tries.push(now.since(START));
-                    contest.handle_held(now, Free::At(Moment::NEVER), 0.0);
+                    contest.handle_held(now, Free::At(Moment::NEVER), 0, 0.0);
                 }
                 Step::Sleep(until) => now = until,
                 end => {
@@ -245,7 +286,7 @@ mod tests {
             (None, Backoff::fixed(10 * MS).max_time(25 * MS)),
         ] {
             let mut contest = contest(wait, backoff);
-            contest.handle_held(START + 25 * MS, Free::At(Moment::NEVER), 0.0);
+            contest.handle_held(START + 25 * MS, Free::At(Moment::NEVER), 0, 0.0);
             assert_eq!(contest.poll_step(START + 25 * MS), Step::Busy);
         }
     }
@@ -253,7 +294,7 @@ mod tests {
     #[test]
     fn a_lock_that_runs_out_is_looked_at_then() {
         let mut contest = contest(None, Backoff::fixed(500 * MS));
-        contest.handle_held(START, Free::At(START + 30 * MS), 0.0);
+        contest.handle_held(START, Free::At(START + 30 * MS), 0, 0.0);
         assert_eq!(contest.poll_step(START), Step::Sleep(START + 30 * MS));
         assert_eq!(contest.poll_step(START + 30 * MS), Step::Claim);
     }
@@ -261,14 +302,14 @@ mod tests {
     #[test]
     fn a_lock_without_an_end_is_not_waited_for_without_an_end() {
         let mut unlimited = contest(None, Backoff::fixed(10 * MS));
-        unlimited.handle_held(START, Free::Never, 0.0);
+        unlimited.handle_held(START, Free::Never, 0, 0.0);
         assert_eq!(unlimited.poll_step(START), Step::Busy);
         for mut limited in [
             contest(Some(100 * MS), Backoff::fixed(10 * MS)),
             contest(None, Backoff::fixed(10 * MS).max_time(100 * MS)),
             contest(None, Backoff::fixed(10 * MS).max_tries(5)),
         ] {
-            limited.handle_held(START, Free::Never, 0.0);
+            limited.handle_held(START, Free::Never, 0, 0.0);
             assert_eq!(limited.poll_step(START), Step::Sleep(START + 10 * MS));
         }
     }
@@ -308,7 +349,7 @@ mod tests {
         let mut contest = contest(None, Backoff::fixed(10 * MS));
         contest.handle_failed(START, 0.0);
         contest.handle_failed(START, 0.0);
-        contest.handle_held(START + 900 * MS, Free::At(Moment::NEVER), 0.0);
+        contest.handle_held(START + 900 * MS, Free::At(Moment::NEVER), 0, 0.0);
         contest.handle_failed(START + 1_800 * MS, 0.0);
         contest.handle_failed(START + 1_800 * MS, 0.0);
         assert!(matches!(contest.poll_step(START + 1_800 * MS), Step::Sleep(_)));
@@ -317,7 +358,7 @@ mod tests {
     #[test]
     fn failing_at_the_end_of_the_wait_is_unreachable_and_not_busy() {
         let mut contest = contest(Some(100 * MS), Backoff::fixed(10 * MS));
-        contest.handle_held(START, Free::At(Moment::NEVER), 0.0);
+        contest.handle_held(START, Free::At(Moment::NEVER), 0, 0.0);
         contest.handle_failed(START + 100 * MS, 0.0);
         assert_eq!(contest.poll_step(START + 100 * MS), Step::Unreachable);
     }
@@ -326,7 +367,7 @@ mod tests {
     fn a_first_claim_has_its_time_and_a_later_one_is_cut_short_at_the_end_of_the_wait() {
         let mut contest = contest(Some(100 * MS), Backoff::fixed(10 * MS));
         assert_eq!(contest.claim_deadline(START, 2_000 * MS), START + 2_000 * MS);
-        contest.handle_held(START + 30 * MS, Free::At(Moment::NEVER), 0.0);
+        contest.handle_held(START + 30 * MS, Free::At(Moment::NEVER), 0, 0.0);
         let end = START + 100 * MS;
         assert_eq!(contest.claim_deadline(START + 90 * MS, 2_000 * MS), end);
         contest.handle_unanswered(end, 0.0);

@@ -294,6 +294,16 @@ impl Tenure {
         self.renewals_until_record = 0;
     }
 
+    /// It was handed over for a short while only: the keeper is to confirm it soon, for `ttl`.
+    pub(crate) fn confirm_soon(&mut self, now: Moment, ttl: Duration) {
+        if self.renewed {
+            self.renew_at = self.renew_at.min(now + CONFIRM_AFTER);
+            self.planned_at = self.renew_at;
+            self.ttl = ttl;
+            self.longest = self.longest.max(ttl);
+        }
+    }
+
     /// Whoever had it before has written facts, for a release to remove.
     pub(crate) fn find_recorded(&mut self) {
         self.recorded = true;
@@ -404,6 +414,9 @@ fn reaches(sent_at: Moment, ttl: Duration, end: Moment) -> bool {
 /// How much earlier than planned a renewal may be sent to share a call with others; shorter
 /// leases allow less.
 pub(crate) const MOST_EARLY: Duration = Duration::from_millis(10);
+
+/// How soon a hand-over is confirmed. What is released before costs the store no renewal.
+const CONFIRM_AFTER: Duration = Duration::from_millis(50);
 
 /// How long a renewal that got no answer may still be on its way. A server that answers later
 /// ones has read what had reached it; what has not is given up by the network long before.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::Moment;
+use crate::proto::ledger::StoreTime;
 
 /// Until when a request sent at `sent_at` for `ttl` makes a lease valid.
 ///
@@ -16,6 +17,19 @@ pub(crate) fn drift(ttl: Duration) -> Duration {
     ttl / 100 + Duration::from_millis(2)
 }
 
+/// From when on a hand-over counts: `granted` and `seen` are the store's times of the hand-over
+/// and of its answer to the request that was sent at `sent_at`. `None` if that makes no sense, as
+/// when the store's clock was set in between: then the hand-over has to be confirmed first.
+pub(crate) fn handed_over_at(
+    sent_at: Moment,
+    seen: StoreTime,
+    granted: StoreTime,
+    heard_at: Moment,
+) -> Option<Moment> {
+    let after = Duration::from_micros(granted.0.checked_sub(seen.0)?);
+    (after <= heard_at.since(sent_at)).then(|| (sent_at + after).min(heard_at))
+}
+
 /// When to renew what was asked for at `sent_at`: early enough for two more tries.
 pub(crate) fn renew_at(sent_at: Moment, ttl: Duration) -> Moment {
     sent_at + ttl / 3
@@ -25,6 +39,17 @@ pub(crate) fn renew_at(sent_at: Moment, ttl: Duration) -> Moment {
 mod tests {
     use super::*;
     use crate::name::{MAX_TTL, MIN_TTL};
+
+    #[test]
+    fn a_hand_over_counts_from_no_later_than_it_happened() {
+        let (sent, heard) = (Moment::from_nanos(1_000_000), Moment::from_nanos(9_000_000));
+        let at = |granted| handed_over_at(sent, StoreTime(500), StoreTime(granted), heard);
+        assert_eq!(at(500), Some(sent));
+        assert_eq!(at(2_500), Some(Moment::from_nanos(3_000_000)));
+        assert_eq!(at(8_500), Some(heard));
+        assert_eq!(at(499), None, "the store's clock was set back");
+        assert_eq!(at(8_501), None, "or ahead");
+    }
 
     #[test]
     fn validity_ends_before_the_store_can_have_expired_it() {

@@ -28,6 +28,7 @@ use crate::deed::Deed;
 use crate::error::StoreError;
 use crate::inspect::{Holder, Inspection};
 use crate::lease::LossReason;
+use crate::lobby::Lobby;
 use crate::proto::ledger::StoreTime;
 use crate::token::Token;
 use crate::name::Key;
@@ -59,6 +60,10 @@ pub(crate) trait Store: Send + Sync + fmt::Debug {
 
     /// How long the lease still has in the store; `Err` in the answer says why it has none.
     fn remaining(&self, deed: &Deed) -> Call<Result<Duration, Kept>>;
+
+    /// Tells the lobby of hand-overs on its channel from now on. What is to be run for that, in
+    /// the background; `None` if nothing is, or if there is no way.
+    fn listen(&self, lobby: &Arc<Lobby>) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>>;
 
     /// A request sent at that moment got no answer in time: the connection may be dead.
     fn suspect(&self, _sent_at: Moment) {}
