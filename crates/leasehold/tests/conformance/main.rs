@@ -6,8 +6,6 @@
 
 use std::time::Duration;
 
-use leasehold_testing::eventually;
-
 mod many;
 mod owners;
 mod several_names;
@@ -43,7 +41,7 @@ macro_rules! conformance {
                 let other = leasehold::connect(&server.url()).await.unwrap();
                 super::$case(one, other).await;
                 // The counter that fences come from is the one key that may live on.
-                super::eventually("nothing left in the store", async || {
+                leasehold_testing::eventually("nothing left in the store", async || {
                     server.keys().iter().all(|key| key == "leasehold:1:fence")
                 })
                 .await;
