@@ -172,7 +172,7 @@ impl Driver {
                         }
                         Err(StoreError::Refused(refused)) => return Err(refused.into()),
                         Err(StoreError::Unreachable(error)) => {
-                            tracing::debug!(names = %pursuit.keys(), %error, "claim failed");
+                            tracing::debug!(name = pursuit.keys().first().name(), %error, "claim failed");
                             if now >= deadline {
                                 contest.handle_unanswered(now, chance());
                             } else {
@@ -232,7 +232,7 @@ impl Driver {
                         return Err(Lost { keys, which: None, reason }.into());
                     }
                     if lease.keep() {
-                        tracing::debug!(%keys, fence, "resumed");
+                        tracing::debug!(name = keys.first().name(), fence, "resumed");
                         return Ok(lease);
                     }
                     // Closed meanwhile: the grant is the caller's, and stays as good as it was.
@@ -255,7 +255,7 @@ impl Driver {
         }
     }
 
-    /// Lets go of the names of a lease that others of its names are lost of.
+    /// One name of a lease is lost, and so the lease: gives its other names back.
     fn release_rest(&self, deed: Arc<Deed>, ttl: Duration) {
         let now = self.clock.now();
         let tenure = Tenure::new(now, ttl, false, None);

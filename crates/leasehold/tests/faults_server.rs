@@ -408,8 +408,12 @@ async fn an_owners_claim_that_is_refused_leaves_nothing_behind() {
         assert!(server.keys().iter().all(|key| key == "leasehold:1:fence"), "{:?}", server.keys());
     }
 
-    let client = leasehold::connect(&server.url()).await.unwrap();
+    // Where a plain client of the same owner is in already.
     server.run::<()>(&["SET", "b", "x", "PX", "60000"]);
+    clerk.acquire_all(["a", "b"]).owner("x").await.unwrap_err();
+    assert_eq!(server.keys(), ["b", "leasehold:1:fence"]);
+
+    let client = leasehold::connect(&server.url()).await.unwrap();
     server.run::<()>(&["SET", "{b}:leasehold:1:holds", "no set"]);
     let error = client.acquire_all(["a", "b"]).owner("x").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Refused, "{error}");

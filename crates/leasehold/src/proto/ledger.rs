@@ -364,8 +364,8 @@ impl StoreTime {
 
 const SMALLEST_SWEEP: usize = 1_024;
 
-/// For so long a hold that has run out counts while its lock is there: servers' clocks for the
-/// two may differ a little.
+/// For so long a hold that has run out counts while its lock is there, as in `owner.lua`: a
+/// server's clocks for the two may differ a little.
 const HOLD_SLACK: Duration = Duration::from_millis(100);
 
 fn micros(duration: Duration) -> u64 {

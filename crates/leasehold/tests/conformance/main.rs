@@ -21,6 +21,10 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 /// A TTL that sees a renewal soon, and that a machine under load still keeps.
 pub(crate) const SHORT: Duration = Duration::from_millis(1_200);
 
+pub(crate) async fn is_free(client: &leasehold::Client, name: &str) -> bool {
+    client.inspect(name).await.unwrap().is_free()
+}
+
 /// Runs every case of the list on every store.
 macro_rules! conformance {
     ($($case:ident,)+) => {

@@ -65,14 +65,13 @@ impl Item {
     /// The script of one call for all of these, which are of one verb, and the call. The answer
     /// has a part for each.
     fn call(items: &[Self]) -> (&'static Script, Cmd) {
-        let keys = items.iter().map(Self::key_count).sum::<usize>();
-        let (script, mut call) = match items[0].verb() {
-            Verb::Claim => (&script::CLAIM, script::CLAIM.call(1 + keys)),
-            Verb::Release => (&script::RELEASE, script::RELEASE.call(keys)),
+        let (script, shared): (_, &[&str]) = match items[0].verb() {
+            Verb::Claim => (&script::CLAIM, &[FENCE_KEY]),
+            Verb::Release => (&script::RELEASE, &[]),
         };
-        if let Verb::Claim = items[0].verb() {
-            call.arg(FENCE_KEY);
-        }
+        let keys = items.iter().map(Self::key_count).sum::<usize>();
+        let mut call = script.call(shared.len() + keys);
+        call.arg(shared);
         for item in items {
             item.add_keys(&mut call);
         }
@@ -177,24 +176,26 @@ impl State {
 
 /// Sends the item, alone or in company. Its part of the answer.
 pub(super) async fn send(connected: &Arc<Connected>, item: Item) -> Outcome {
-    let told = {
+    let queued = {
         let mut state = connected.gathering.lock();
         if state.is_over {
             return Err(connected.not_sent());
         }
         if state.alone + state.workers < MOST_SENDERS {
             state.alone += 1;
-            None
+            Err(item)
         } else {
-            let told = state.push(item.clone());
             let is_worker_needed = state.workers < MOST_SENDERS;
             state.workers += usize::from(is_worker_needed);
-            Some((told, is_worker_needed))
+            Ok((state.push(item), is_worker_needed))
         }
     };
-    let Some((told, is_worker_needed)) = told else {
-        let _turn = Alone(connected);
-        return alone(item, |command| connected.send(command)).await;
+    let (told, is_worker_needed) = match queued {
+        Ok(queued) => queued,
+        Err(item) => {
+            let _turn = Alone(connected);
+            return alone(item, |command| connected.send(command)).await;
+        }
     };
     if is_worker_needed {
         let worker = Worker { connected: Arc::clone(connected), is_done: false };
@@ -260,10 +261,11 @@ fn take(queue: &mut VecDeque<Waiting>) -> Vec<Waiting> {
     let mut batch = Vec::new();
     let mut names = 0;
     while let Some(next) = queue.front() {
-        names += next.item.deed().keys.len();
-        if names > LARGEST_CALL && !batch.is_empty() {
+        let more = if next.tell.is_closed() { 0 } else { next.item.deed().keys.len() };
+        if names + more > LARGEST_CALL && !batch.is_empty() {
             break;
         }
+        names += more;
         // For one whose time is up, nothing is to be taken. (Of one that was dropped the keeper
         // waits for the answer, to give back what it brings.)
         batch.extend(queue.pop_front().filter(|next| !next.tell.is_closed()));
@@ -308,7 +310,7 @@ async fn serve(connected: &Arc<Connected>, batch: Vec<Waiting>) {
 }
 
 /// One call; its answer in parts, one for each item.
-async fn run<S, R>(items: &[Item], send: S) -> Result<Vec<Value>, LinkError>
+pub(super) async fn run<S, R>(items: &[Item], send: S) -> Result<Vec<Value>, LinkError>
 where
     S: Fn(Arc<Cmd>) -> R,
     R: Future<Output = Outcome>,

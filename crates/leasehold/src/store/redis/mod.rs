@@ -72,6 +72,33 @@ impl RedisStore {
         Box::pin(async move { read(&reply.await?) })
     }
 
+    /// One call for all of these, whatever the load.
+    #[cfg(test)]
+    pub(crate) fn claim_together(&self, claims: &[Claim]) -> Call<Vec<Claimed>> {
+        let items = claims.iter().cloned().map(Item::Claim).collect();
+        self.together(items, reply::claimed)
+    }
+
+    /// The same for leases whose facts were not noted down.
+    #[cfg(test)]
+    pub(crate) fn release_together(&self, deeds: &[Arc<Deed>]) -> Call<Vec<Kept>> {
+        let item = |deed: &Arc<Deed>| Item::Release { deed: Arc::clone(deed), recorded: false };
+        self.together(deeds.iter().map(item).collect(), reply::released)
+    }
+
+    #[cfg(test)]
+    fn together<T: 'static>(
+        &self,
+        items: Vec<Item>,
+        read: fn(&Value) -> Result<T, StoreError>,
+    ) -> Call<Vec<T>> {
+        let link = Arc::clone(&self.link);
+        Box::pin(async move {
+            let parts = gather::run(&items, |command| link.send(command)).await?;
+            parts.iter().map(read).collect()
+        })
+    }
+
     /// A call of one of the scripts for owners, about one lease.
     fn owner_call(script: &Script, deed: &Deed, owner: &str, shared_keys: &[&str]) -> Cmd {
         let mut call = script.call(shared_keys.len() + 3 * deed.keys.len());

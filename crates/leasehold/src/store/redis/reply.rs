@@ -43,7 +43,9 @@ impl LinkError {
     /// Whether it is about the server as a whole, or the way to it, and not about what was asked.
     pub(crate) fn is_about_the_server(&self) -> bool {
         match code_of(&self.error) {
-            Some(code) => is_out_of_service(&code) || matches!(&*code, "OOM" | "NOAUTH"),
+            Some(code) => {
+                is_out_of_service(&code) || matches!(&*code, "OOM" | "NOAUTH" | "MISCONF")
+            }
             None => true,
         }
     }

@@ -12,6 +12,7 @@
 -- Everything that can fail comes before the first write: a script is not rolled back.
 -- MGET, unlike GET, does not fail on a key of another type.
 
+-- The name of the key is that of `Key::side_key` in name.rs.
 -- Facts of a holder are looked at only where there is one, and so are no declared keys: whoever
 -- may not read them is not kept from claiming.
 local function facts_of(lock)
@@ -49,10 +50,7 @@ for claim = 1, claims do
       fence = math.max(time[1] * 1000000 + time[2] - 1, last)
     end
     for key = before + 1, before + count do
-      if seen[key] then
-        -- Our own claim asked again, since its reply was lost.
-        redis.call('PEXPIRE', KEYS[key], ttl)
-      elseif not redis.call('SET', KEYS[key], value, 'NX', 'PX', ttl) then
+      if not seen[key] and not redis.call('SET', KEYS[key], value, 'NX', 'PX', ttl) then
         -- Of another type, or taken by a claim before this one in the same call.
         blocked = key
         for taken = before + 1, key - 1 do
@@ -65,6 +63,12 @@ for claim = 1, claims do
     end
   end
   if not blocked then
+    for key = before + 1, before + count do
+      if seen[key] then
+        -- Our own claim asked again, since its reply was lost.
+        redis.call('PEXPIRE', KEYS[key], ttl)
+      end
+    end
     granted = true
     -- A new fence also for a claim asked again: another holder may have come and gone between
     -- the two.

@@ -12,7 +12,7 @@ local seen = redis.call('MGET', KEYS[1], KEYS[2])
 if seen[1] then
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  local holds = redis.call('ZRANGEBYSCORE', KEYS[3], now - 100, '+inf')
+  local holds = redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. now - 100, '+inf') -- as in owner.lua
   return {2, redis.call('PTTL', KEYS[1]), seen[1], seen[2] or '', holds}
 end
 local kind = redis.call('TYPE', KEYS[1]).ok

@@ -30,7 +30,7 @@ for i = 1, names do
   end
   entered[i] = seen[1]
   local known, since, of = string.match(seen[2] or '', '^(%d+) (%d+) %d+ (.*)$')
-  if seen[1] and of == '=' .. owner and redis.call('ZCOUNT', KEYS[3 * i + 1], over, '(+inf') > 0 then
+  if seen[1] and of == '=' .. owner and redis.call('ZCOUNT', KEYS[3 * i + 1], '(' .. over, '(+inf') > 0 then
     is_same = is_same and (fence or known) == known
     fence, stays[i] = known, since
   else
@@ -48,11 +48,17 @@ if not is_same then
   redis.call('SET', KEYS[1], fence)
 end
 
+-- How to undo what was done at each name.
+local undo = {}
+
 local function enter(i)
   local lock, facts, holds = KEYS[3 * i - 1], KEYS[3 * i], KEYS[3 * i + 1]
+  undo[i] = {'DEL', lock, facts, holds}
   if entered[i] then
     prune(holds)
+    undo[i] = redis.call('ZSCORE', holds, tag) and {'PERSIST', KEYS[1]} or {'ZREM', holds, tag}
     if redis.call('ZCARD', holds) == 0 then
+      undo[i] = {'DEL', facts, holds}
       redis.call('ZADD', holds, '+inf', '')
     end
   else
@@ -71,11 +77,7 @@ for i = 1, names do
     -- A right that is missing, or a key that is not what it should be. A script is not rolled
     -- back by the server, so this does it.
     for taken = 1, i do
-      if entered[taken] then
-        redis.pcall('ZREM', KEYS[3 * taken + 1], tag)
-      else
-        redis.pcall('DEL', KEYS[3 * taken - 1], KEYS[3 * taken], KEYS[3 * taken + 1])
-      end
+      redis.pcall(unpack(undo[taken]))
     end
     return redis.error_reply(type(failed) == 'table' and failed.err or failed)
   end
