@@ -328,7 +328,8 @@ impl Client {
     /// one it saw, so that a holder who came in between is not hit.
     ///
     /// The holder learns of it with its next renewal, and may write until then: this is for
-    /// operators who know that the holder is gone. (A foreign client that uses the same value
+    /// operators who know that the holder is gone. If it is one of several names of a lease, that
+    /// ends the whole lease then. (A foreign client that uses the same value
     /// for every acquisition cannot be told from its later self.)
     ///
     /// # Errors

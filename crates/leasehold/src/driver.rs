@@ -17,11 +17,14 @@ use crate::holding::Holding;
 use crate::inspect::{Holder, Remaining};
 use crate::keeper::{Chore, Keeper};
 use crate::lease::{Lease, LossReason};
+use crate::lobby::{Listening, Lobby, News, Seated};
 use crate::name::{Key, Keys, MIN_TTL, Prefix, check_metadata, check_owner, check_ttl};
-use crate::proto::contest::{Contest, Free, Patience, Step, Terms};
+use crate::proto::contest::{Contest, Free, Pace, Patience, Step, Terms};
+use crate::proto::ledger::StoreTime;
 use crate::proto::tenure::Tenure;
 use crate::proto::term;
-use crate::store::{Call, Claim, Claimed, Kept, Renewal, Store};
+use crate::race::{First, first_of};
+use crate::store::{Call, Claim, Claimed, HandOver, Kept, Renewal, Seat, Store};
 use crate::token::Token;
 
 /// What one client and all its leases share.
@@ -30,6 +33,7 @@ pub(crate) struct Driver {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Clock,
     pub(crate) keeper: Keeper,
+    lobby: Arc<Lobby>,
     pub(crate) prefix: Prefix,
     pub(crate) command_timeout: Duration,
     pub(crate) patience: Duration,
@@ -50,7 +54,8 @@ pub(crate) struct Request {
     pub(crate) renewed: bool,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) wait: Option<Duration>,
-    pub(crate) backoff: Backoff,
+    /// Polls at this pace; `None` waits in line.
+    pub(crate) backoff: Option<Backoff>,
 }
 
 /// Names as they were typed; one needs no list.
@@ -109,6 +114,7 @@ impl Driver {
             store,
             clock,
             keeper,
+            lobby: Lobby::new(),
             prefix,
             command_timeout,
             patience,
@@ -125,8 +131,23 @@ impl Driver {
         request: Request,
     ) -> Result<Result<Lease, Busy>, AcquireError> {
         let Checked { keys, ttl } = self.check(&request)?;
-        let terms = Terms { wait: request.wait, backoff: request.backoff, patience: self.patience };
+        let waits = request.wait != Some(Duration::ZERO);
+        let beat = LONGEST_BEAT.min(ttl / 3);
+        let pace = request.backoff.map_or(Pace::Line { beat }, Pace::Poll);
+        let in_line = waits && matches!(pace, Pace::Line { .. });
+        let terms = Terms { wait: request.wait, pace, patience: self.patience };
         let mut contest = Contest::new(terms, self.clock.now());
+        // Tasks that want the same name on the same terms ask one after the other.
+        let shares_a_place =
+            in_line && !keys.is_several() && request.owner.is_none() && request.renewed;
+        let mut _turn = None;
+        if shares_a_place {
+            let turn = self.lobby.turn(keys.first(), ttl);
+            let first = self.clock.until(contest.give_up_at(), first_of(turn, self.closing()));
+            if let Some(First::Left(turn)) = first.await {
+                _turn = Some(turn);
+            }
+        }
         let mut pursuit = Pursuit::new(self, keys, &request, ttl);
         let (mut held, mut failed) = (None, None::<Unreachable>);
         loop {
@@ -134,9 +155,18 @@ impl Driver {
                 return Err(InvalidInput::Closed.into());
             }
             match contest.poll_step(self.clock.now()) {
-                Step::Sleep(until) => {
-                    self.clock.until(until, self.closing()).await;
-                }
+                Step::Sleep(until) => match pursuit.news(until).await {
+                    None => {}
+                    Some(News::Look) => contest.look_now(),
+                    Some(News::Granted(hand_over, heard_at)) => {
+                        if let Some(lease) = pursuit.handed_over(hand_over, heard_at) {
+                            tell_acquired(&lease, &contest, heard_at);
+                            return Ok(Ok(lease));
+                        }
+                        // It may be ours all the same: the store knows.
+                        contest.look_now();
+                    }
+                },
                 Step::Busy => {
                     let (holder, which) = held.expect("busy only after an answer");
                     let (waited, tries) = (contest.waited(self.clock.now()), contest.tries());
@@ -147,6 +177,9 @@ impl Driver {
                     return Err(failed.expect("unreachable only after a failure").into());
                 }
                 Step::Claim => {
+                    if in_line {
+                        pursuit.take_seat(beat, held.is_some()).await;
+                    }
                     let sent_at = self.clock.now();
                     let deadline = contest.claim_deadline(sent_at, self.command_timeout);
                     // A reply after the lease it brings would have ended is worth nothing.
@@ -163,8 +196,20 @@ impl Driver {
                             contest.handle_failed(now, chance());
                         }
                         Ok(Claimed::Held { holder, which }) => {
-                            contest.handle_held(now, free(now, &holder), chance());
+                            contest.handle_held(now, free(now, &holder), 0, chance());
+                            if in_line && !contest.is_over() {
+                                contest.look_now(); // now that it makes sense to take a seat
+                            }
                             held = Some((holder, which));
+                        }
+                        Ok(Claimed::Queued { holder, which, seen, before }) => {
+                            pursuit.stands_in_line(sent_at, seen);
+                            contest.handle_held(now, free(now, &holder), before, chance());
+                            held = Some((holder, which));
+                        }
+                        Ok(Claimed::LineFull { which }) => {
+                            let name = pursuit.keys().at(which).name();
+                            return Err(Refused::line_full(name).into());
                         }
                         Ok(Claimed::Foreign { type_name, which }) => {
                             let key = pursuit.keys().at(which).lock();
@@ -172,7 +217,8 @@ impl Driver {
                         }
                         Err(StoreError::Refused(refused)) => return Err(refused.into()),
                         Err(StoreError::Unreachable(error)) => {
-                            tracing::debug!(names = %pursuit.keys(), %error, "claim failed");
+                            let name = pursuit.keys().first().name();
+                            tracing::debug!(name, %error, "claim failed");
                             if now >= deadline {
                                 contest.handle_unanswered(now, chance());
                             } else {
@@ -232,7 +278,7 @@ impl Driver {
                         return Err(Lost { keys, which: None, reason }.into());
                     }
                     if lease.keep() {
-                        tracing::debug!(%keys, fence, "resumed");
+                        tracing::debug!(name = keys.first().name(), fence, "resumed");
                         return Ok(lease);
                     }
                     // Closed meanwhile: the grant is the caller's, and stays as good as it was.
@@ -255,7 +301,7 @@ impl Driver {
         }
     }
 
-    /// Lets go of the names of a lease that others of its names are lost of.
+    /// One name of a lease is lost, and so the lease: gives its other names back.
     fn release_rest(&self, deed: Arc<Deed>, ttl: Duration) {
         let now = self.clock.now();
         let tenure = Tenure::new(now, ttl, false, None);
@@ -348,7 +394,7 @@ impl Driver {
         let ttl = check_terms(request.ttl, request.max_hold)?;
         check_metadata(&request.metadata)?;
         request.owner.as_deref().map_or(Ok(()), check_owner)?;
-        request.backoff.check()?;
+        request.backoff.map_or(Ok(()), |backoff| backoff.check())?;
         Ok(Checked { keys, ttl })
     }
 }
@@ -379,14 +425,111 @@ struct Pursuit<'a> {
     unresolved: bool,
     /// Whether it is among the driver's open claims.
     counted: bool,
+    /// Its chair in the lobby, from the first claim that would wait on.
+    seated: Option<Seated>,
+    /// When its last answered claim was sent, and the store's time when it was answered: it may
+    /// stand in line from then on.
+    stands_since: Option<(Moment, StoreTime)>,
 }
 
 impl<'a> Pursuit<'a> {
     fn new(driver: &'a Arc<Driver>, keys: Keys, request: &'a Request, ttl: Duration) -> Self {
         let (token, owner) = (Token::generate(), request.owner.clone());
         let metadata = Arc::clone(&request.metadata);
-        let claim = Claim { deed: Arc::new(Deed { keys, token, owner, metadata }), ttl };
-        Self { driver, request, claim, pending: None, unresolved: false, counted: false }
+        let deed = Arc::new(Deed { keys, token, owner, metadata });
+        let claim = Claim { deed, ttl, seat: None };
+        Self {
+            driver,
+            request,
+            claim,
+            pending: None,
+            unresolved: false,
+            counted: false,
+            seated: None,
+            stands_since: None,
+        }
+    }
+
+    /// From the next claim on it would wait in line: if hand-overs are heard of already, or if
+    /// somebody is known to have the lock, so that hearing of them is worth some time.
+    async fn take_seat(&mut self, beat: Duration, is_held: bool) {
+        if self.claim.seat.is_some() {
+            return;
+        }
+        let lobby = &self.driver.lobby;
+        let mut listening = lobby.listening();
+        if listening == Listening::Not {
+            self.driver.keeper.listen(lobby);
+            listening = lobby.listening();
+        }
+        if is_held && listening == Listening::Soon {
+            let deadline = self.driver.clock.now() + self.driver.command_timeout;
+            let settled = self.driver.clock.until(deadline, lobby.settled()).await;
+            listening = settled.unwrap_or(Listening::Never);
+        }
+        let channel = match listening {
+            Listening::Yes => Arc::clone(lobby.channel()),
+            // It looks by itself then.
+            Listening::Never => "".into(),
+            Listening::Not | Listening::Soon => return,
+        };
+        let ttl = self.claim.ttl;
+        let accept = if self.request.renewed { ttl.min(ACCEPT_WITHIN) } else { ttl };
+        self.seated = Some(lobby.sit(self.claim.deed.token));
+        self.claim.seat = Some(Seat { channel, accept, stale: beat * 3 });
+    }
+
+    /// It has its place, or has it still.
+    fn stands_in_line(&mut self, sent_at: Moment, seen: StoreTime) {
+        self.stands_since = Some((sent_at, seen));
+        self.count();
+    }
+
+    /// Waits for news of a hand-over until then, or until the client is closed.
+    async fn news(&mut self, until: Moment) -> Option<News> {
+        let clock = &self.driver.clock;
+        match &self.seated {
+            None => {
+                clock.until(until, self.driver.closing()).await;
+                None
+            }
+            Some(seated) => {
+                let news = first_of(seated.chair.news(), self.driver.closing());
+                match clock.until(until, news).await? {
+                    First::Left(news) => Some(news),
+                    First::Right(()) => None,
+                }
+            }
+        }
+    }
+
+    /// Makes a hand-over a lease, if it is certain for how long it counts.
+    fn handed_over(&mut self, hand_over: HandOver, heard_at: Moment) -> Option<Lease> {
+        let HandOver { fence, granted, ttl, .. } = hand_over;
+        let (sent_at, seen) = self.stands_since?;
+        let granted_at = term::handed_over_at(sent_at, seen, granted, heard_at)?;
+        let now = self.driver.clock.now();
+        if now >= term::valid_until(granted_at, ttl) {
+            return None;
+        }
+        let request = self.request;
+        let mut tenure = Tenure::new(granted_at, ttl, request.renewed, request.max_hold);
+        if self.unresolved {
+            tenure.doubt(granted_at, ttl);
+        }
+        tenure.confirm_soon(now, self.claim.ttl);
+        self.lease(fence, tenure)
+    }
+
+    /// The lease, unless the client was closed; then it is given back when this is dropped.
+    fn lease(&mut self, fence: u64, tenure: Tenure) -> Option<Lease> {
+        let holding = self.holding(fence, tenure);
+        if self.driver.is_closed() || !self.driver.keeper.keep(&holding) {
+            return None;
+        }
+        self.unresolved = false;
+        self.stands_since = None;
+        Some(Lease::new(Arc::clone(self.driver), holding))
     }
 
     fn keys(&self) -> &Keys {
@@ -404,7 +547,8 @@ impl<'a> Pursuit<'a> {
         self.pending = None;
         let outcome = outcome.unwrap_or_else(|| Err(self.driver.unanswered(sent_at)));
         self.unresolved |= outcome.as_ref().is_err_and(StoreError::is_maybe_applied);
-        if !self.unresolved && !matches!(outcome, Ok(Claimed::Granted { .. })) {
+        let has_any = matches!(outcome, Ok(Claimed::Granted { .. } | Claimed::Queued { .. }));
+        if !has_any && !self.unresolved && self.stands_since.is_none() {
             self.uncount();
         }
         outcome
@@ -434,16 +578,24 @@ impl<'a> Pursuit<'a> {
             // It may be carried out yet, and then sets the TTL again.
             tenure.doubt(sent_at, self.claim.ttl);
         }
-        let holding = self.holding(fence, tenure);
-        self.unresolved = false;
-        let in_time = now < term::valid_until(sent_at, self.claim.ttl);
-        if in_time && !self.driver.is_closed() && self.driver.keeper.keep(&holding) {
-            return Some(Lease::new(Arc::clone(self.driver), holding));
+        if now < term::valid_until(sent_at, self.claim.ttl)
+            && let Some(lease) = self.lease(fence, tenure)
+        {
+            return Some(lease);
         }
-        self.driver.keeper.clean_up(holding.remains(now));
-        // That token is dead now.
-        self.claim.deed = Arc::new(self.claim.deed.with_fresh_token());
+        self.begin_anew(now);
         None
+    }
+
+    /// That token is dead: what it may have is given back, and a fresh one takes its place.
+    fn begin_anew(&mut self, now: Moment) {
+        let tenure = Tenure::new(now, self.claim.ttl, false, None);
+        self.driver.keeper.clean_up(self.holding(0, tenure).remains(now));
+        self.unresolved = false;
+        self.stands_since = None;
+        self.seated = None;
+        self.claim.seat = None;
+        self.claim.deed = Arc::new(self.claim.deed.with_fresh_token());
     }
 
     fn holding(&self, fence: u64, tenure: Tenure) -> Arc<Holding> {
@@ -455,7 +607,7 @@ impl<'a> Pursuit<'a> {
 impl Drop for Pursuit<'_> {
     fn drop(&mut self) {
         let pending = self.pending.take();
-        if pending.is_none() && !self.unresolved {
+        if pending.is_none() && !self.unresolved && self.stands_since.is_none() {
             self.uncount();
             return;
         }
@@ -514,6 +666,13 @@ fn tell_acquired(lease: &Lease, contest: &Contest, now: Moment) {
         tracing::debug!(name, fence, "acquired");
     }
 }
+
+/// One who waits in line looks at least this often.
+const LONGEST_BEAT: Duration = Duration::from_secs(1);
+
+/// For how long a hand-over grants, at the most, until it is confirmed: what a process costs the
+/// others that is frozen or cut off when its turn comes.
+const ACCEPT_WITHIN: Duration = Duration::from_secs(2);
 
 /// A number in `0.0..1.0`, for pauses that should differ.
 fn chance() -> f64 {

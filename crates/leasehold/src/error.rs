@@ -11,6 +11,7 @@ use crate::name::{
     Key, Keys, MAX_METADATA_LEN, MAX_NAME_LEN, MAX_NAMES, MAX_OWNER_LEN, MAX_PREFIX_LEN, MAX_TTL,
     MIN_TTL, write_names,
 };
+use crate::store::LONGEST_LINE;
 
 /// The five ways not to succeed. They ask for different answers, so they are never mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -432,6 +433,8 @@ pub enum RefusalCause {
     OutOfMemory,
     /// The key under this name is not a lock.
     ForeignKey,
+    /// So many wait for this name already that the line has no room.
+    LineFull,
     /// The server is of a kind that this store does not speak to.
     WrongServer,
     /// Anything else; the message has the server's words.
@@ -441,6 +444,11 @@ pub enum RefusalCause {
 impl Refused {
     pub(crate) fn new(cause: RefusalCause, detail: impl Into<Box<str>>) -> Self {
         Self { cause, detail: detail.into() }
+    }
+
+    pub(crate) fn line_full(name: &str) -> Self {
+        let detail = format!("{LONGEST_LINE} wait for {name:?} already");
+        Self::new(RefusalCause::LineFull, detail)
     }
 
     pub(crate) fn foreign(key: &str, type_name: &str) -> Self {
@@ -464,6 +472,7 @@ impl fmt::Display for Refused {
             }
             RefusalCause::OutOfMemory => "free memory on the server or raise its maxmemory",
             RefusalCause::ForeignKey => "choose another name or prefix, or remove that key",
+            RefusalCause::LineFull => "come back later, or divide the work among more names",
             RefusalCause::WrongServer => "check host and port: it has to be a standalone primary",
             RefusalCause::Other => "see what the server says, and its log",
         };

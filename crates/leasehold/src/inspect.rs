@@ -133,8 +133,8 @@ impl Holder {
     ///
     /// `None` if the key's value does not start with a 22-character token, as leasehold and
     /// bsm/redislock write it: then all of the value is the other client's secret.
-    /// With an [owner](Self::owner), that of the hold which ends first; [`holds`](Self::holds)
-    /// has all of them.
+    /// With an [owner](Self::owner), that of the hold which ends first, and only from `inspect`;
+    /// [`holds`](Self::holds) has all of them.
     pub fn metadata(&self) -> Option<&[u8]> {
         match &self.holds {
             Some(_) => self.holds().next(),
@@ -148,7 +148,8 @@ impl Holder {
     }
 
     /// What each hold of the [owner](Self::owner) said of itself, the one that ends first first.
-    /// Empty without an owner.
+    /// Empty without an owner, and in a [`Busy`](crate::Busy): only
+    /// [`inspect`](crate::Client::inspect) asks for them.
     pub fn holds(&self) -> impl Iterator<Item = &[u8]> {
         let tags = self.holds.iter().flatten();
         tags.map(|tag| split_value(tag).map_or(&[][..], |(_, metadata)| metadata))
@@ -203,7 +204,6 @@ impl fmt::Debug for Holder {
         f.debug_struct("Holder")
             .field("remaining", &self.remaining)
             .field("who", &self.described())
-            .field("holds", &self.holds().count())
             .field("facts", &self.facts)
             .finish_non_exhaustive()
     }

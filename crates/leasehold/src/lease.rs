@@ -395,7 +395,8 @@ impl Drop for Lease {
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")
-            .field("names", self.holding.keys())
+            .field("names", &format_args!("{}", self.holding.keys()))
+            .field("owner", &self.owner())
             .field("fence", &self.fence())
             .field("valid_for", &self.valid_for())
             .finish_non_exhaustive()

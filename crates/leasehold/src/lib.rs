@@ -1,4 +1,4 @@
-//! Distributed locks that are leases: an owner, an end, and a fence.
+//! Distributed locks that are leases: a holder, an end, and a fence.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

@@ -84,7 +84,8 @@ impl Key {
         self.side_key("holds")
     }
 
-    /// A key in the same cluster slot as the lock's own, which no name can have.
+    /// A key in the same cluster slot as the lock's own, which no name can have. `claim.lua`
+    /// makes that of the facts in the same way.
     fn side_key(&self, kind: &str) -> String {
         // The `t` keeps those of `{a}`, which has a tag of its own, apart from those of `a`.
         if has_hash_tag(&self.full) {

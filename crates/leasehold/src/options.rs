@@ -41,8 +41,10 @@ macro_rules! lease_options {
         /// Default: nobody's, and then not even the same task gets it twice.
         ///
         /// Whoever asks for the same name with the same owner enters, here or in another process,
-        /// instead of waiting; all of them have the same [`fence`](Lease::fence) (but enter a set of
-        /// names with the same set). Each acquisition is a lease with an end of its own, to be released by itself; the last one to go frees
+        /// instead of waiting. All of them have the same [`fence`](Lease::fence), so storage has to
+        /// [compare with `<=`](crate::manual::fencing#with-an-owner). (Another set of names, some of
+        /// which are held already, draws a new fence for all of them, and what the earlier leases
+        /// write is refused from then on.) Each acquisition is a lease with an end of its own, to be released by itself; the last one to go frees
         /// the lock. One that crashed runs out without freeing it for the others.
         ///
         /// The owner is compared as a whole, and is the value of the lock's key: it is no secret.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use leasehold::{
-    AcquireError, Client, ConnectError, ErrorKind, ForceReleased, Inspection, LossReason,
+    AcquireError, Client, ConnectError, ErrorKind, ForceReleased, LockState, LossReason,
     RefusalCause, ReleaseError, Remaining,
 };
 use leasehold_testing::{RedisServer, ServerOptions, eventually, free_port};
@@ -147,7 +147,7 @@ async fn a_key_of_another_type_is_foreign_and_not_busy() {
         assert!(error.to_string().contains("hash"), "{error}");
     }
     let seen = client.inspect("a").await.unwrap();
-    assert!(matches!(seen, Inspection::Foreign { type_name } if &*type_name == "hash"));
+    assert!(matches!(seen.state(), LockState::Foreign { type_name } if &**type_name == "hash"));
     assert_eq!(client.force_release("a").await.unwrap_err().kind(), ErrorKind::Refused);
     assert_eq!(server.run::<i64>(&["EXISTS", "a"]), 1, "left alone");
 }
@@ -408,8 +408,12 @@ async fn an_owners_claim_that_is_refused_leaves_nothing_behind() {
         assert!(server.keys().iter().all(|key| key == "leasehold:1:fence"), "{:?}", server.keys());
     }
 
-    let client = leasehold::connect(&server.url()).await.unwrap();
+    // Where a plain client of the same owner is in already.
     server.run::<()>(&["SET", "b", "x", "PX", "60000"]);
+    clerk.acquire_all(["a", "b"]).owner("x").await.unwrap_err();
+    assert_eq!(server.keys(), ["b", "leasehold:1:fence"]);
+
+    let client = leasehold::connect(&server.url()).await.unwrap();
     server.run::<()>(&["SET", "{b}:leasehold:1:holds", "no set"]);
     let error = client.acquire_all(["a", "b"]).owner("x").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Refused, "{error}");

@@ -21,6 +21,12 @@
 //! - Cancelling is dropping the future. There is no context parameter.
 //! - [Five kinds](super::failures) of errors, never folded together.
 //!
+//! From **Redisson**, in short: an `RLock` belongs to a thread, which may lock it again; here it is
+//! the [owner](crate::Acquire::owner) that you name who may, in any task or process, and without
+//! one even the same task waits for itself. `lockWatchdogTimeout` is the TTL. A `MultiLock` over
+//! locks of one server is [`acquire_all`](crate::Client::acquire_all). Its keys are hashes, which
+//! we refuse, so the two do not exclude one another.
+//!
 //! # go-zero's RedisLock
 //!
 //! `core/stores/redis/redislock.go`
@@ -233,7 +239,7 @@
 //! | `Obtain(ctx, key, ttl, nil)` | `acquire(key).ttl(ttl).no_wait().fixed()` |
 //! | the same, where busy is no error | [`try_acquire`], which answers `None` |
 //! | the package's `Obtain(ctx, client, …)` | the same |
-//! | `ObtainMulti(ctx, keys, …)`, the client's and the package's | [`acquire_all(keys)`] |
+//! | `ObtainMulti(ctx, keys, ttl, nil)`, the client's and the package's | [`acquire_all(keys)`]`.ttl(ttl).no_wait().fixed()` |
 //! | `Options.RetryStrategy` | [`.retry(…)`] |
 //! | `NoRetry()` | [`Backoff::none()`], or [`.no_wait()`] |
 //! | `LinearBackoff(d)` | [`Backoff::fixed(d)`] |

@@ -53,7 +53,7 @@
 //! | the store gives no answer | [`AcquireError::Unreachable`] | try again later |
 //! | the grant comes after its own end | `Unreachable` | a longer TTL, or a faster store |
 //! | the store says no | [`AcquireError::Refused`], at once | see [the causes](#refusals) |
-//! | bad name, TTL, metadata, backoff | [`AcquireError::Invalid`], at once | fix the program |
+//! | bad name, owner, TTL, metadata, backoff | [`AcquireError::Invalid`], at once | fix the program |
 //! | the client was closed | `Invalid` with [`InvalidInput::Closed`] | stop |
 //! | you drop the future | nothing | nothing |
 //!
@@ -211,7 +211,9 @@
 //! | variant | allowed |
 //! | --- | --- |
 //! | `EmptyName`, `NameTooLong` | 1 to 1,024 bytes |
-//! | `ControlCharacter` | none in names and prefixes |
+//! | `NoNames`, `TooManyNames` | 1 to 1,000 names |
+//! | `EmptyOwner`, `OwnerTooLong` | 1 to 1,024 bytes |
+//! | `ControlCharacter` | none in names, prefixes and owners |
 //! | `ReservedName` | no name that ends like `leasehold:1:facts` |
 //! | `PrefixTooLong` | up to 1,024 bytes |
 //! | `Ttl` | 10 ms to 30 days |
@@ -247,6 +249,7 @@
 //! | debug | resumed | `name`, `fence` |
 //! | debug | claim failed | `name`, `error` |
 //!
+//! - `name` is the first of several; where one of them is lost, that one.
 //! - `lease lost` comes once for each loss, whatever finds it out; only a release that finds the
 //!   key gone or taken tells it to its caller alone.
 //! - `renewed late`: more than half of the time between the planned renewal and the end had gone.

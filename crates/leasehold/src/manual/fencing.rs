@@ -3,7 +3,7 @@
 //! # What it is
 //!
 //! [`Lease::fence`](crate::Lease::fence) is a number. Every grant has a higher one than the
-//! grants before it. It stays the same for as long as the lease is held. Send it along with
+//! grants before it (but see [owners](#with-an-owner)). It stays the same for as long as the lease is held. Send it along with
 //! every write that the lease protects, and let the storage keep the highest it has seen and
 //! refuse what is below.
 //!
@@ -61,6 +61,24 @@
 //! -- 3. Write, as often as needed. No row: a younger holder has been here. Stop.
 //! UPDATE account SET balance = $3 WHERE id = $2 AND fence = $1;
 //! ```
+//!
+//! # With an owner
+//!
+//! Leases of one [owner](crate::Acquire::owner) that are held together have the *same* fence: to
+//! storage they are one writer. With `fence < $1` the second of them to write a row would be told
+//! that somebody has been there, and that was the first. So compare with `<=` where leases have an
+//! owner, or shut the door first as above:
+//!
+//! ```sql
+//! UPDATE account
+//!    SET balance = balance - $2, fence = $1
+//!  WHERE id = $3 AND fence <= $1;
+//! ```
+//!
+//! What the leases of one owner do to the same row is theirs to order, and a statement that is sent
+//! twice is carried out twice: the fence keeps out strangers, not oneself.
+//!
+//! # Inserting
 //!
 //! An insert needs the same care. In PostgreSQL and SQLite:
 //!
@@ -159,4 +177,5 @@
 //!
 //! [`Client::inspect`](crate::Client::inspect) shows a holder's fence once its keeper has
 //! renewed for the first time, a third of the TTL after the grant. Until then, and for fixed
-//! leases, it is `None`: writing it down at once would cost every short lease a write.
+//! leases, it is `None`: writing it down at once would cost every short lease a write. Leases with
+//! an owner tell it at once.

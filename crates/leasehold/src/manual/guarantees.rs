@@ -19,7 +19,7 @@
 //!
 //! - **One recorded holder.** While the store has a lease under a name, nobody else is
 //!   granted that name.
-//! - **Only the owner acts.** A renewal or a release does something only where the stored
+//! - **Only the holder acts.** A renewal or a release does something only where the stored
 //!   token is ours. A renewal never makes a key, so a lease that is gone stays gone.
 //! - **An end.** Every lease has an expiry in the store, set in the same command as its
 //!   value. A holder that dies is replaced after one TTL at the latest.

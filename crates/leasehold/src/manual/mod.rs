@@ -48,6 +48,8 @@
 //! - The **TTL** is how long a lease lasts without a renewal.
 //! - The **token** is the secret that makes a lease yours in the store.
 //! - The **fence** is a number that grows from one holder of a name to the next.
+//! - An **owner** is a name for work that several tasks or processes do together: they enter a lock
+//!   again instead of excluding each other. Each of their leases is a **hold**.
 //! - The **keeper** is the thread, one for each client, that renews leases and cleans up.
 //! - A lease is **lost** when it was yours and is no more, though you did not release it.
 

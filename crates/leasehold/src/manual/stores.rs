@@ -230,23 +230,25 @@
 //!
 //! | key | type | value | lives |
 //! | --- | --- | --- | --- |
-//! | prefix and name | string | token, then metadata | the TTL, from the last renewal |
+//! | prefix and name | string | token, then metadata; or the owner | the TTL, from the last renewal |
 //! | `leasehold:1:fence` | string | the last fence | for ever; one for each database |
 //! | `{prefix and name}:leasehold:1:facts` | string | fence, since, TTL, token | eight TTLs |
+//! | `{prefix and name}:leasehold:1:holds` | sorted set | of an owner: its tokens and their ends | the last end |
 //!
 //! - The lock key is exactly what you gave. Where it carries a hash tag of its own, as
 //!   `{user}:7` does, the facts are at `{user}:7:leasehold:1t:facts`.
 //! - The facts are written by the keeper's first renewal and now and then after it. They are
 //!   what [`inspect`](crate::Client::inspect) tells beyond the metadata. A release removes
-//!   them. Short leases write none.
+//!   them. Short leases write none. With an owner the claim writes them, and they end with the
+//!   lock.
 //! - `1` is the version of the layout.
 //! - A name that ends like one of these side keys (`leasehold:`, digits, `:`, lower-case
 //!   letters) is refused.
 //! - Whoever can read these keys can read tokens, and a token is all it takes to release a
 //!   lease.
 //!
-//! Names are 1 to 1,024 bytes of any text without control characters. Metadata is up to 4,096
-//! bytes of anything.
+//! Names and owners are 1 to 1,024 bytes of any text without control characters. A lease has up to
+//! 1,000 names. Metadata is up to 4,096 bytes of anything.
 //!
 //! # Together with locks of other languages
 //!

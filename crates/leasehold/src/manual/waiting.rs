@@ -264,8 +264,8 @@
 //!
 //! - Each acquisition is a lease of its own, with its own token, TTL and end. One that crashed
 //!   runs out by itself, and frees nothing for the others, who go on.
-//! - All have the same fence: to storage they are one writer. What they do at the same time is
-//!   theirs to order.
+//! - All have the same fence: to storage they are one writer. Let it compare with `<=`
+//!   ([why](super::fencing#with-an-owner)). What they do at the same time is theirs to order.
 //! - A claim or a release that is repeated because its answer was lost counts once.
 //! - `inspect` tells the [owner](crate::Holder::owner) and its [holds](crate::Holder::holds).
 //! - With several names, some of which the owner holds already under another fence, there is a new

@@ -222,6 +222,16 @@ impl Contest {
         self.tries > 0 && !self.patience.is_tried()
     }
 
+    /// When to give up waiting for another holder.
+    pub(crate) fn give_up_at(&self) -> Moment {
+        self.give_up_at
+    }
+
+    /// Whether it has been decided to give up.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.next, Step::Busy | Step::Unreachable)
+    }
+
     pub(crate) fn tries(&self) -> u32 {
         self.tries
     }

@@ -206,8 +206,7 @@ impl Ledger {
             self.draw(now)
         };
         if !is_asking && !seat.channel.is_empty() {
-            let hand_over =
-                HandOver { token: deed.token, fence, granted: now, ttl: seat.accept };
+            let hand_over = HandOver { token: deed.token, fence, granted: now, ttl: seat.accept };
             self.told.push((Arc::clone(&seat.channel), hand_over));
         }
     }
@@ -220,7 +219,9 @@ impl Ledger {
         if place.arrival == 0 {
             place.arrival = line.places.last().map_or(0, |last| last.arrival + 1).max(now.0);
         }
-        let order = |place: &Place| (place.arrival, *place.deed.token.as_bytes().first_chunk::<22>().unwrap());
+        let order = |place: &Place| {
+            (place.arrival, *place.deed.token.as_bytes().first_chunk::<22>().unwrap())
+        };
         let at = line.places.partition_point(|other| order(other) <= order(&place));
         line.places.insert(at, place);
         line.expires_at = now.after(LINE_TTL);
@@ -540,8 +541,8 @@ impl StoreTime {
 
 const SMALLEST_SWEEP: usize = 1_024;
 
-/// For so long a hold that has run out counts while its lock is there: servers' clocks for the
-/// two may differ a little.
+/// For so long a hold that has run out counts while its lock is there, as in `owner.lua`: a
+/// server's clocks for the two may differ a little.
 const HOLD_SLACK: Duration = Duration::from_millis(100);
 
 fn micros(duration: Duration) -> u64 {
@@ -564,7 +565,7 @@ mod tests {
         let keys = Keys::new(&Prefix::default(), names.iter().copied()).unwrap();
         let (token, metadata) = (Token::generate(), b"who"[..].into());
         let deed = Deed { keys, token, owner: owner.map(Arc::from), metadata };
-        Claim { deed: Arc::new(deed), ttl: TTL }
+        Claim { deed: Arc::new(deed), ttl: TTL, seat: None }
     }
 
     fn renewal(claim: &Claim) -> Renewal {
@@ -717,7 +718,8 @@ mod tests {
         ledger.set(key(&ours).clone(), b"x", NOW.after(2 * TTL));
         fence(ledger.claim(NOW, &ours));
         assert_eq!(ledger.release(NOW, &ours.deed, true), Kept::Ours);
-        let Inspection::Held(holder) = ledger.inspect(NOW, key(&ours)) else { panic!() };
+        let seen = ledger.inspect(NOW, key(&ours));
+        let holder = seen.holder().unwrap();
         assert_eq!(holder.remaining(), Remaining::For(2 * TTL));
     }
 

@@ -19,15 +19,16 @@ use super::redis::address;
 use super::redis::connect::OwnConnections;
 use super::{Call, Claim, Claimed, Kept, Note, Renewal, Store};
 use crate::deed::Deed;
-use crate::inspect::{Holder, Inspection, Remaining};
+use crate::inspect::{Holder, Inspection, LockState, Remaining};
 use crate::name::{Key, Keys, Prefix};
 use crate::proto::ledger::{Ledger, StoreTime};
 use crate::token::Token;
 
-const NAMES: usize = 3;
-const CLAIMANTS: usize = 6;
+const NAMES: usize = 4;
+const CLAIMANTS: usize = 7;
 
-/// A lease that may or may not be: names, and who asks for it. Claimants 4 and 5 have one owner.
+/// A lease that may or may not be: names, and who asks for it. Claimants 4 and 5 have one owner,
+/// and 6 another.
 #[derive(Clone, Debug)]
 struct Lease {
     names: Vec<usize>,
@@ -38,6 +39,9 @@ struct Lease {
 #[derive(Clone, Debug)]
 enum Request {
     Claim(Lease),
+    /// Many in one call, no token twice and without owners.
+    ClaimTogether(Vec<Lease>),
+    ReleaseTogether(Vec<Lease>),
     Renew(Vec<Lease>),
     Note(Vec<Lease>),
     Release {
@@ -69,7 +73,9 @@ enum Reply {
     Granted,
     Held(Seen),
     HeldAt(usize, Seen),
+    Queued { which: usize, holder: Seen, before: usize },
     Kept(Vec<Kept>),
+    Done(Vec<bool>),
     Free,
     Evicted(bool),
     Remaining(Result<Rough, Kept>),
@@ -127,13 +133,21 @@ fn request() -> impl Strategy<Value = Request> {
     // All of one kind: with an owner, or without one.
     let leases = || {
         (prop::collection::vec(lease(), 1..5), any::<bool>()).prop_map(|(mut leases, owned)| {
-            leases.iter_mut().for_each(|lease| lease.by %= if owned { 2 } else { 4 });
+            leases.iter_mut().for_each(|lease| lease.by %= if owned { 3 } else { 4 });
             leases.iter_mut().for_each(|lease| lease.by += if owned { 4 } else { 0 });
+            leases
+        })
+    };
+    let crowd = || {
+        prop::collection::vec(lease(), 1..5).prop_map(|mut leases| {
+            leases.iter_mut().enumerate().for_each(|(n, lease)| lease.by = n);
             leases
         })
     };
     prop_oneof![
         8 => lease().prop_map(Request::Claim),
+        3 => crowd().prop_map(Request::ClaimTogether),
+        2 => crowd().prop_map(Request::ReleaseTogether),
         3 => leases().prop_map(Request::Renew),
         3 => leases().prop_map(Request::Note),
         4 => (lease(), any::<bool>())
@@ -168,7 +182,7 @@ impl<'a> Both<'a> {
     ) -> Self {
         let mut connection = server.connection();
         ::redis::cmd("FLUSHALL").exec(&mut connection).unwrap();
-        let key = |n: usize| Key::new(&Prefix::default(), ["a", "{b}", "c}{"][n]).unwrap();
+        let key = |n: usize| Key::new(&Prefix::default(), ["a", "{b}", "c}{", "d{}"][n]).unwrap();
         Self {
             server,
             runtime,
@@ -187,11 +201,36 @@ impl<'a> Both<'a> {
         let now = self.now;
         match request {
             Request::Claim(lease) => {
-                let claim = Claim { deed: self.deed(lease), ttl: lease.ttl };
+                let claim = Claim { deed: self.deed(lease), ttl: lease.ttl, seat: None };
                 let here = self.ledger.claim(now, &claim);
                 let there = self.wait(self.store.claim(&claim));
                 self.compare_fences(&here, &there, claim.deed.owner.is_some());
                 (claimed(here), claimed(there))
+            }
+            Request::ClaimTogether(leases) => {
+                let claim =
+                    |lease: &Lease| Claim { deed: self.deed(lease), ttl: lease.ttl, seat: None };
+                let claims: Vec<_> = leases.iter().map(claim).collect();
+                let here: Vec<_> =
+                    claims.iter().map(|claim| self.ledger.claim(now, claim)).collect();
+                let there = self.wait(self.store.claim_together(&claims));
+                for (here, there) in here.iter().zip(&there) {
+                    self.compare_fences(here, there, false);
+                }
+                // Which of several that are held is told depends on what was looked at first.
+                let is_granted = |answers: Vec<Claimed>| {
+                    answers.iter().map(|one| matches!(one, Claimed::Granted { .. })).collect()
+                };
+                (Reply::Done(is_granted(here)), Reply::Done(is_granted(there)))
+            }
+            Request::ReleaseTogether(leases) => {
+                let deeds: Vec<_> = leases.iter().map(|lease| self.deed(lease)).collect();
+                let here = deeds.iter().map(|deed| self.ledger.release(now, deed, false)).collect();
+                let there = self.wait(self.store.release_together(&deeds));
+                // Whether a lock that is not ours is another's, or just released, depends on
+                // what was looked at first.
+                let is_ours = |kept: Vec<Kept>| kept.iter().map(|one| *one == Kept::Ours).collect();
+                (Reply::Done(is_ours(here)), Reply::Done(is_ours(there)))
             }
             Request::Renew(leases) => self.renew(leases, |_| None),
             Request::Note(leases) => self.renew(leases, |n| {
@@ -258,10 +297,15 @@ impl<'a> Both<'a> {
 
     /// Metadata differs from claimant to claimant, and one has none.
     fn deed(&self, lease: &Lease) -> Arc<Deed> {
-        let metadata = ["", "one", "two words", "\0", "", "entered"][lease.by].as_bytes().into();
+        let metadata =
+            ["", "one", "two words", "\0", "", "entered", "x"][lease.by].as_bytes().into();
         let names = lease.names.iter().map(|name| self.keys[*name].name());
         let keys = Keys::new(&Prefix::default(), names).unwrap();
-        let owner = (lease.by >= 4).then(|| OWNER.into());
+        let owner = match lease.by {
+            0..4 => None,
+            6 => Some("request 7f3".into()),
+            _ => Some(OWNER.into()),
+        };
         Arc::new(Deed { keys, token: self.tokens[lease.by], owner, metadata })
     }
 
@@ -318,15 +362,19 @@ fn claimed(claimed: Claimed) -> Reply {
     match claimed {
         Claimed::Granted { .. } => Reply::Granted,
         Claimed::Held { holder, which } => Reply::HeldAt(which, seen(holder)),
+        Claimed::Queued { holder, which, before, .. } => {
+            Reply::Queued { which, holder: seen(holder), before }
+        }
+        Claimed::LineFull { .. } => panic!("so many?"),
         Claimed::Foreign { type_name, .. } => panic!("a foreign {type_name}"),
     }
 }
 
 fn inspected(inspection: Inspection) -> Reply {
-    match inspection {
-        Inspection::Free => Reply::Free,
-        Inspection::Held(holder) => Reply::Held(seen(holder)),
-        Inspection::Foreign { type_name } => panic!("a foreign {type_name}"),
+    match inspection.state {
+        LockState::Free => Reply::Free,
+        LockState::Held(holder) => Reply::Held(seen(holder)),
+        LockState::Foreign { type_name } => panic!("a foreign {type_name}"),
     }
 }
 

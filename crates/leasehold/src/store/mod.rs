@@ -29,9 +29,9 @@ use crate::error::StoreError;
 use crate::inspect::{Holder, Inspection};
 use crate::lease::LossReason;
 use crate::lobby::Lobby;
+use crate::name::Key;
 use crate::proto::ledger::StoreTime;
 use crate::token::Token;
-use crate::name::Key;
 
 pub(crate) mod memory;
 #[cfg(feature = "redis")]

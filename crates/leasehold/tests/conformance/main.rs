@@ -6,8 +6,6 @@
 
 use std::time::Duration;
 
-use leasehold_testing::eventually;
-
 mod many;
 mod owners;
 mod several_names;
@@ -22,6 +20,10 @@ pub(crate) const MS: Duration = Duration::from_millis(1);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 /// A TTL that sees a renewal soon, and that a machine under load still keeps.
 pub(crate) const SHORT: Duration = Duration::from_millis(1_200);
+
+pub(crate) async fn is_free(client: &leasehold::Client, name: &str) -> bool {
+    client.inspect(name).await.unwrap().is_free()
+}
 
 /// Runs every case of the list on every store.
 macro_rules! conformance {
@@ -43,7 +45,7 @@ macro_rules! conformance {
                 let other = leasehold::connect(&server.url()).await.unwrap();
                 super::$case(one, other).await;
                 // The counter that fences come from is the one key that may live on.
-                super::eventually("nothing left in the store", async || {
+                leasehold_testing::eventually("nothing left in the store", async || {
                     server.keys().iter().all(|key| key == "leasehold:1:fence")
                 })
                 .await;

@@ -3,11 +3,7 @@
 use leasehold::{AcquireError, Client, ErrorKind, Grant, InvalidInput, LossReason, ReleaseError};
 use leasehold_testing::eventually;
 
-use crate::{SECOND, SHORT};
-
-async fn is_free(client: &Client, name: &str) -> bool {
-    client.inspect(name).await.unwrap().is_free()
-}
+use crate::{SECOND, SHORT, is_free};
 
 pub(crate) async fn several_names_are_one_lease(one: Client, other: Client) {
     let both = one.acquire_all(["a", "b"]).metadata("pod-7").await.unwrap();

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use leasehold::{
-    AcquireError, Backoff, Client, ErrorKind, ForceReleased, Grant, Inspection, InvalidInput,
-    LossReason, ReleaseError, Remaining, RenewError, ResumeError, RunError,
+    AcquireError, Backoff, Client, ErrorKind, ForceReleased, Grant, InvalidInput, LossReason,
+    ReleaseError, Remaining, RenewError, ResumeError, RunError,
 };
 use leasehold_testing::eventually;
 
@@ -295,7 +295,8 @@ pub(crate) async fn inspection_tells_what_is_known(one: Client, other: Client) {
     assert!(other.inspect("a").await.unwrap().is_free());
     let before = SystemTime::now();
     let lease = one.acquire("a").ttl(SHORT).metadata("pod-7").await.unwrap();
-    let Inspection::Held(early) = other.inspect("a").await.unwrap() else { panic!() };
+    let seen = other.inspect("a").await.unwrap();
+    let early = seen.holder().unwrap();
     assert_eq!(early.metadata(), Some(&b"pod-7"[..]));
     assert!(matches!(early.remaining(), Remaining::For(left) if left <= SHORT));
     assert!(!format!("{early:?}").contains(lease.token().as_str()), "no secrets");

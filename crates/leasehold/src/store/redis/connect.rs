@@ -18,8 +18,10 @@ use tokio::runtime::{Handle, Id as RuntimeId};
 use tokio::sync::oneshot;
 
 use super::gather::{self, Gathering, Item};
+use super::grants;
 use super::reply::{LinkError, Stage};
 use crate::clock::{Clock, Moment};
+use crate::lobby::Lobby;
 
 pub(crate) type Outcome = Result<Value, LinkError>;
 pub(crate) type Reply = Pin<Box<dyn Future<Output = Outcome> + Send>>;
@@ -31,6 +33,11 @@ pub(crate) trait Link: Send + Sync + fmt::Debug {
     /// Sends what can share a call with others, and does so where there are any. The part of
     /// the reply that is about it.
     fn gather(self: Arc<Self>, item: Item) -> Reply;
+
+    /// What tells the lobby of hand-overs; `None` if there is no way to subscribe.
+    fn listen(&self, _lobby: &Arc<Lobby>) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+        None
+    }
 
     /// A command sent at that moment got no answer in time.
     fn suspect(&self, _sent_at: Moment) {}
@@ -122,6 +129,11 @@ impl Link for OwnConnections {
                 outcome => outcome,
             }
         })
+    }
+
+    fn listen(&self, lobby: &Arc<Lobby>) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+        let Shared { client, connect_timeout, .. } = &*self.shared;
+        Some(grants::listen(client.clone(), *connect_timeout, lobby))
     }
 
     fn suspect(&self, sent_at: Moment) {

@@ -30,8 +30,8 @@ use crate::clock::Clock;
 use crate::deed::Deed;
 use crate::name::FENCE_KEY;
 use crate::race::{First, both, first_of};
-use crate::store::{Claim, Seat};
 use crate::store::redis::millis;
+use crate::store::{Claim, Seat};
 
 /// A request that can share a script call with others of its kind.
 #[derive(Clone, Debug)]
@@ -188,24 +188,26 @@ impl State {
 
 /// Sends the item, alone or in company. Its part of the answer.
 pub(super) async fn send(connected: &Arc<Connected>, item: Item) -> Outcome {
-    let told = {
+    let queued = {
         let mut state = connected.gathering.lock();
         if state.is_over {
             return Err(connected.not_sent());
         }
         if state.alone + state.workers < MOST_SENDERS {
             state.alone += 1;
-            None
+            Err(item)
         } else {
-            let told = state.push(item.clone());
             let is_worker_needed = state.workers < MOST_SENDERS;
             state.workers += usize::from(is_worker_needed);
-            Some((told, is_worker_needed))
+            Ok((state.push(item), is_worker_needed))
         }
     };
-    let Some((told, is_worker_needed)) = told else {
-        let _turn = Alone(connected);
-        return alone(item, |command| connected.send(command)).await;
+    let (told, is_worker_needed) = match queued {
+        Ok(queued) => queued,
+        Err(item) => {
+            let _turn = Alone(connected);
+            return alone(item, |command| connected.send(command)).await;
+        }
     };
     if is_worker_needed {
         let worker = Worker { connected: Arc::clone(connected), is_done: false };
@@ -271,10 +273,11 @@ fn take(queue: &mut VecDeque<Waiting>) -> Vec<Waiting> {
     let mut batch = Vec::new();
     let mut names = 0;
     while let Some(next) = queue.front() {
-        names += next.item.deed().keys.len();
-        if names > LARGEST_CALL && !batch.is_empty() {
+        let more = if next.tell.is_closed() { 0 } else { next.item.deed().keys.len() };
+        if names + more > LARGEST_CALL && !batch.is_empty() {
             break;
         }
+        names += more;
         // For one whose time is up, nothing is to be taken. (Of one that was dropped the keeper
         // waits for the answer, to give back what it brings.)
         batch.extend(queue.pop_front().filter(|next| !next.tell.is_closed()));
@@ -319,7 +322,7 @@ async fn serve(connected: &Arc<Connected>, batch: Vec<Waiting>) {
 }
 
 /// One call; its answer in parts, one for each item.
-async fn run<S, R>(items: &[Item], send: S) -> Result<Vec<Value>, LinkError>
+pub(super) async fn run<S, R>(items: &[Item], send: S) -> Result<Vec<Value>, LinkError>
 where
     S: Fn(Arc<Cmd>) -> R,
     R: Future<Output = Outcome>,

@@ -20,12 +20,14 @@ use crate::clock::Moment;
 use crate::deed::Deed;
 use crate::error::StoreError;
 use crate::inspect::Inspection;
+use crate::lobby::{Listening, Lobby};
 use crate::name::{FENCE_KEY, Key};
 use crate::store::{Call, Claim, Claimed, FACTS_TTLS, Kept, Note, Renewal, RenewalKind, Store};
 
 pub(crate) mod address;
 pub(crate) mod connect;
 mod gather;
+mod grants;
 mod reply;
 mod script;
 
@@ -70,6 +72,33 @@ impl RedisStore {
     {
         let reply = Arc::clone(&self.link).gather(item);
         Box::pin(async move { read(&reply.await?) })
+    }
+
+    /// One call for all of these, whatever the load.
+    #[cfg(test)]
+    pub(crate) fn claim_together(&self, claims: &[Claim]) -> Call<Vec<Claimed>> {
+        let items = claims.iter().cloned().map(Item::Claim).collect();
+        self.together(items, reply::claimed)
+    }
+
+    /// The same for leases whose facts were not noted down.
+    #[cfg(test)]
+    pub(crate) fn release_together(&self, deeds: &[Arc<Deed>]) -> Call<Vec<Kept>> {
+        let item = |deed: &Arc<Deed>| Item::Release { deed: Arc::clone(deed), recorded: false };
+        self.together(deeds.iter().map(item).collect(), reply::released)
+    }
+
+    #[cfg(test)]
+    fn together<T: 'static>(
+        &self,
+        items: Vec<Item>,
+        read: fn(&Value) -> Result<T, StoreError>,
+    ) -> Call<Vec<T>> {
+        let link = Arc::clone(&self.link);
+        Box::pin(async move {
+            let parts = gather::run(&items, |command| link.send(command)).await?;
+            parts.iter().map(read).collect()
+        })
     }
 
     /// A call of one of the scripts for owners, about one lease.
@@ -174,6 +203,14 @@ impl Store for RedisStore {
         }
         call.arg(deed.token.as_bytes());
         self.run(&script::REMAINING, call, reply::remaining)
+    }
+
+    fn listen(&self, lobby: &Arc<Lobby>) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+        let listening = self.link.listen(lobby);
+        if listening.is_none() {
+            lobby.set_listening(Listening::Never);
+        }
+        listening
     }
 
     fn suspect(&self, sent_at: Moment) {

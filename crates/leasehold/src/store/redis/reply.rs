@@ -44,7 +44,9 @@ impl LinkError {
     /// Whether it is about the server as a whole, or the way to it, and not about what was asked.
     pub(crate) fn is_about_the_server(&self) -> bool {
         match code_of(&self.error) {
-            Some(code) => is_out_of_service(&code) || matches!(&*code, "OOM" | "NOAUTH"),
+            Some(code) => {
+                is_out_of_service(&code) || matches!(&*code, "OOM" | "NOAUTH" | "MISCONF")
+            }
             None => true,
         }
     }
@@ -287,9 +289,7 @@ pub(crate) fn remaining(reply: &Value) -> Result<Result<Duration, Kept>, StoreEr
 
 pub(crate) fn inspection(reply: &Value) -> Result<Inspection, StoreError> {
     match parts(reply) {
-        [Value::Int(0), line] => {
-            Ok(Inspection { state: LockState::Free, waiters: waiters(line) })
-        }
+        [Value::Int(0), line] => Ok(Inspection { state: LockState::Free, waiters: waiters(line) }),
         [
             Value::Int(2),
             line,

@@ -32,6 +32,7 @@ local function name(i)
   return {KEYS[1 + i], KEYS[1 + locks + i], KEYS[1 + 2 * locks + i]}
 end
 
+-- The name of the key is that of `Key::side_key` in name.rs.
 -- Facts of a holder are looked at only where there is one, and so are no declared keys: whoever
 -- may not read them is not kept from claiming.
 local function facts_of(lock)
@@ -69,10 +70,7 @@ for claim = 1, claims do
   if not blocked then
     micros() -- asked for before the first write
     for i = before + 1, before + count do
-      if seen[1 + i] then
-        -- Our own claim asked again, or granted by a hand-over.
-        redis.call('PEXPIRE', KEYS[1 + i], ttl)
-      elseif not redis.call('SET', KEYS[1 + i], tag, 'NX', 'PX', ttl) then
+      if not seen[1 + i] and not redis.call('SET', KEYS[1 + i], tag, 'NX', 'PX', ttl) then
         -- Of another type, or taken by a claim before this one in the same call.
         blocked = i
         for taken = before + 1, i - 1 do
@@ -86,6 +84,12 @@ for claim = 1, claims do
   end
 
   if not blocked then
+    for i = before + 1, before + count do
+      if seen[1 + i] then
+        -- Our own claim asked again, or granted by a hand-over.
+        redis.call('PEXPIRE', KEYS[1 + i], ttl)
+      end
+    end
     -- A new fence also for a claim asked again: another holder may have come and gone between
     -- the two.
     granted = true

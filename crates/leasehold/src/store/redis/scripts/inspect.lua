@@ -17,7 +17,7 @@ for i, token in ipairs(redis.call('ZRANGE', KEYS[3], 0, 9999)) do
 end
 local seen = redis.call('MGET', KEYS[2], KEYS[5])
 if seen[1] then
-  local holds = redis.call('ZRANGEBYSCORE', KEYS[6], millis() - 100, '+inf')
+  local holds = redis.call('ZRANGEBYSCORE', KEYS[6], '(' .. millis() - 100, '+inf')
   return {2, line, redis.call('PTTL', KEYS[2]), seen[1], seen[2] or '', holds}
 end
 local kind = redis.call('TYPE', KEYS[2]).ok

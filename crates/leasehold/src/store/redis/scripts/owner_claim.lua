@@ -66,7 +66,7 @@ for i, name in ipairs(names) do
   end
   entered[i] = seen[1]
   local known, since, of = string.match(seen[2] or '', '^(%d+) (%d+) %d+ (.*)$')
-  if seen[1] and of == '=' .. owner and redis.call('ZCOUNT', name[5], millis() - 100, '(+inf') > 0 then
+  if seen[1] and of == '=' .. owner and redis.call('ZCOUNT', name[5], '(' .. millis() - 100, '(+inf') > 0 then
     is_same = is_same and (fence or known) == known
     fence, stays[i] = known, since
   else
@@ -84,18 +84,27 @@ if not is_same then
 end
 keep_fence()
 
+-- How to undo what was done at each name.
+local undo = {}
 for i, name in ipairs(names) do
-  local done, failed = pcall(enter, name, owner, tag, ttl, fence, stays[i], entered[i])
+  local lock, facts, holds = name[1], name[4], name[5]
+  local function attempt()
+    undo[i] = {'DEL', lock, facts, holds}
+    if entered[i] then
+      prune(holds)
+      undo[i] = redis.call('ZSCORE', holds, tag) and {'PERSIST', KEYS[1]} or {'ZREM', holds, tag}
+      if redis.call('ZCARD', holds) == 0 then
+        undo[i] = {'DEL', facts, holds}
+      end
+    end
+    enter(name, owner, tag, ttl, fence, stays[i], entered[i])
+  end
+  local done, failed = pcall(attempt)
   if not done then
     -- A right that is missing, or a key that is not what it should be. A script is not rolled
     -- back by the server, so this does it.
     for taken = 1, i do
-      local lock, facts, holds = names[taken][1], names[taken][4], names[taken][5]
-      if entered[taken] then
-        redis.pcall('ZREM', holds, tag)
-      else
-        redis.pcall('DEL', lock, facts, holds)
-      end
+      redis.pcall(unpack(undo[taken]))
     end
     return redis.error_reply(type(failed) == 'table' and failed.err or failed)
   end
