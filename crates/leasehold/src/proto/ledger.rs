@@ -314,12 +314,27 @@ impl Ledger {
     }
 
     pub(crate) fn release(&mut self, now: StoreTime, deed: &Deed, recorded: bool) -> Kept {
-        let kept =
-            Kept::of_all(deed.keys.iter().map(|key| self.release_one(now, key, deed, recorded)));
+        let kept = self.give_back(now, deed, recorded);
+        self.serve_all(now, deed);
+        kept
+    }
+
+    /// Many in one step: whoever waits is served when all have left.
+    #[cfg(test)]
+    pub(crate) fn release_together(&mut self, now: StoreTime, deeds: &[Arc<Deed>]) -> Vec<Kept> {
+        let kept = deeds.iter().map(|deed| self.give_back(now, deed, false)).collect();
+        deeds.iter().for_each(|deed| self.serve_all(now, deed));
+        kept
+    }
+
+    fn give_back(&mut self, now: StoreTime, deed: &Deed, recorded: bool) -> Kept {
+        Kept::of_all(deed.keys.iter().map(|key| self.release_one(now, key, deed, recorded)))
+    }
+
+    fn serve_all(&mut self, now: StoreTime, deed: &Deed) {
         for key in deed.keys.iter() {
             self.serve_if_free(now, key, None);
         }
-        kept
     }
 
     fn release_one(

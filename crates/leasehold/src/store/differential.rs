@@ -7,6 +7,8 @@
 //!
 //! A sequence that fails is shrunk, and its seed kept in `proptest-regressions/`.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -17,9 +19,9 @@ use proptest::test_runner::{Config, TestRunner};
 use super::redis::RedisStore;
 use super::redis::address;
 use super::redis::connect::OwnConnections;
-use super::{Call, Claim, Claimed, Kept, Note, Renewal, Store};
+use super::{Call, Claim, Claimed, Kept, Note, Renewal, Seat, Store};
 use crate::deed::Deed;
-use crate::inspect::{Holder, Inspection, LockState, Remaining};
+use crate::inspect::{Holder, Inspection, LockState, Remaining, Waiter};
 use crate::name::{Key, Keys, Prefix};
 use crate::proto::ledger::{Ledger, StoreTime};
 use crate::token::Token;
@@ -39,6 +41,8 @@ struct Lease {
 #[derive(Clone, Debug)]
 enum Request {
     Claim(Lease),
+    /// A claim that stands in line if it has to; or a look, if it stands there already.
+    Wait(Lease),
     /// Many in one call, no token twice and without owners.
     ClaimTogether(Vec<Lease>),
     ReleaseTogether(Vec<Lease>),
@@ -71,12 +75,11 @@ enum Request {
 #[derive(Debug, PartialEq)]
 enum Reply {
     Granted,
-    Held(Seen),
     HeldAt(usize, Seen),
     Queued { which: usize, holder: Seen, before: usize },
     Kept(Vec<Kept>),
     Done(Vec<bool>),
-    Free,
+    Seen(Option<Seen>, Box<[Waiter]>),
     Evicted(bool),
     Remaining(Result<Rough, Kept>),
     Nothing,
@@ -146,6 +149,7 @@ fn request() -> impl Strategy<Value = Request> {
     };
     prop_oneof![
         8 => lease().prop_map(Request::Claim),
+        8 => lease().prop_map(Request::Wait),
         3 => crowd().prop_map(Request::ClaimTogether),
         2 => crowd().prop_map(Request::ReleaseTogether),
         3 => leases().prop_map(Request::Renew),
@@ -169,7 +173,8 @@ struct Both<'a> {
     ledger: Ledger,
     now: StoreTime,
     keys: Vec<Key>,
-    tokens: Vec<Token>,
+    /// One for each claimant and list of names, made when it is first asked for.
+    tokens: RefCell<HashMap<(usize, Vec<usize>), Token>>,
     /// Those of the ledger and of the server, pair by pair.
     fences: Vec<(u64, u64)>,
 }
@@ -191,17 +196,20 @@ impl<'a> Both<'a> {
             ledger: Ledger::default(),
             now: StoreTime(1_000_000_000_000),
             keys: (0..NAMES).map(key).collect(),
-            tokens: (0..CLAIMANTS).map(|_| Token::generate()).collect(),
+            tokens: RefCell::default(),
             fences: Vec::new(),
         }
     }
 
     /// Sends to both; the ledger's reply and the server's.
     fn send(&mut self, request: &Request) -> (Reply, Reply) {
+        // Who comes later arrives later, if only by a little.
+        self.now = StoreTime(self.now.0 + 10);
         let now = self.now;
         match request {
-            Request::Claim(lease) => {
-                let claim = Claim { deed: self.deed(lease), ttl: lease.ttl, seat: None };
+            Request::Claim(lease) | Request::Wait(lease) => {
+                let seat = matches!(request, Request::Wait(_)).then(|| seat(lease.by));
+                let claim = Claim { deed: self.deed(lease), ttl: lease.ttl, seat };
                 let here = self.ledger.claim(now, &claim);
                 let there = self.wait(self.store.claim(&claim));
                 self.compare_fences(&here, &there, claim.deed.owner.is_some());
@@ -225,7 +233,7 @@ impl<'a> Both<'a> {
             }
             Request::ReleaseTogether(leases) => {
                 let deeds: Vec<_> = leases.iter().map(|lease| self.deed(lease)).collect();
-                let here = deeds.iter().map(|deed| self.ledger.release(now, deed, false)).collect();
+                let here = self.ledger.release_together(now, &deeds);
                 let there = self.wait(self.store.release_together(&deeds));
                 // Whether a lock that is not ours is another's, or just released, depends on
                 // what was looked at first.
@@ -306,7 +314,9 @@ impl<'a> Both<'a> {
             6 => Some("request 7f3".into()),
             _ => Some(OWNER.into()),
         };
-        Arc::new(Deed { keys, token: self.tokens[lease.by], owner, metadata })
+        let mut tokens = self.tokens.borrow_mut();
+        let token = tokens.entry((lease.by, lease.names.clone())).or_insert_with(Token::generate);
+        Arc::new(Deed { keys, token: *token, owner, metadata })
     }
 
     /// Their values differ, their growth must not: both draw a new one, or neither does.
@@ -320,7 +330,10 @@ impl<'a> Both<'a> {
         if is_owners && pairs.contains(&(*here, *there)) {
             return; // entered again
         }
-        assert!(*here > last.0 && *there > last.1, "{here} and {there} after {last:?}");
+        // An owner may enter by the fence of a hand-over that nobody has asked for yet.
+        let (is_new_here, is_new_there) = (*here > last.0, *there > last.1);
+        assert!(is_new_here == is_new_there, "{here} and {there} after {last:?}");
+        assert!(is_new_here || is_owners, "{here} and {there} after {last:?}");
         pairs.push((*here, *there));
     }
 
@@ -330,6 +343,10 @@ impl<'a> Both<'a> {
 
     fn bring_expiries_forward(&mut self, time: Duration) {
         let time_ms = i64::try_from(time.as_millis()).unwrap();
+        let mut look_back = ::redis::cmd("EVAL");
+        look_back.arg(SEEN_EARLIER).arg(self.keys.len());
+        self.keys.iter().for_each(|key| _ = look_back.arg(key.places()));
+        look_back.arg(time_ms).exec(&mut self.connection).unwrap();
         for key in &self.keys {
             let holds: Vec<Vec<u8>> = ::redis::cmd("ZRANGEBYSCORE")
                 .arg(key.holds())
@@ -346,7 +363,8 @@ impl<'a> Both<'a> {
                     .exec(&mut self.connection)
                     .unwrap();
             }
-            for key in [key.lock().to_owned(), key.facts(), key.holds()] {
+            let keys = [key.lock().to_owned(), key.facts(), key.holds(), key.line(), key.places()];
+            for key in keys {
                 let left: i64 = ::redis::cmd("PTTL").arg(&key).query(&mut self.connection).unwrap();
                 assert_ne!(left, -1, "{key} would live for ever");
                 if left > 0 {
@@ -371,11 +389,12 @@ fn claimed(claimed: Claimed) -> Reply {
 }
 
 fn inspected(inspection: Inspection) -> Reply {
-    match inspection.state {
-        LockState::Free => Reply::Free,
-        LockState::Held(holder) => Reply::Held(seen(holder)),
+    let state = match inspection.state {
+        LockState::Free => None,
+        LockState::Held(holder) => Some(seen(holder)),
         LockState::Foreign { type_name } => panic!("a foreign {type_name}"),
-    }
+    };
+    Reply::Seen(state, inspection.waiters)
 }
 
 fn seen(holder: Holder) -> Seen {
@@ -396,6 +415,23 @@ fn seen(holder: Holder) -> Seen {
         holds,
     }
 }
+
+/// Claimants 1 and 5 are deaf: nobody listens to their channel.
+fn seat(by: usize) -> Seat {
+    let channel = if by % 4 == 1 { "deaf" } else { "" };
+    let (accept, stale) = (Duration::from_millis(15_500), Duration::from_secs(25));
+    Seat { channel: channel.into(), accept, stale }
+}
+
+/// Makes all who wait have been seen earlier.
+const SEEN_EARLIER: &str = "
+for _, places in ipairs(KEYS) do
+  for _, token in ipairs(redis.call('HKEYS', places)) do
+    local place = cmsgpack.unpack(redis.call('HGET', places, token))
+    place.seen = place.seen - ARGV[1]
+    redis.call('HSET', places, token, cmsgpack.pack(place))
+  end
+end";
 
 const OWNER: &str = "request 7f3a";
 

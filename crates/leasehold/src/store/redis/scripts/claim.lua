@@ -56,7 +56,10 @@ for claim = 1, claims do
       if redis.call('EXISTS', KEYS[1 + i]) == 0 then
         serve(name(i), token)
       end
-      seen[1 + i] = redis.call('MGET', KEYS[1 + i])[1]
+    end
+    local fresh = redis.call('MGET', unpack(KEYS, 2 + before, 1 + before + count))
+    for i = 1, count do
+      seen[1 + before + i] = fresh[i]
     end
   end
 
@@ -88,6 +91,9 @@ for claim = 1, claims do
       if seen[1 + i] then
         -- Our own claim asked again, or granted by a hand-over.
         redis.call('PEXPIRE', KEYS[1 + i], ttl)
+      end
+      if has_lines then
+        leave(name(i), token)
       end
     end
     -- A new fence also for a claim asked again: another holder may have come and gone between
