@@ -94,7 +94,7 @@ async fn scripts_flushed_under_a_crowd_are_not_noticed() {
 #[tokio::test]
 async fn a_name_that_may_not_be_touched_is_refused_alone() {
     let server = RedisServer::start();
-    let rule = ["ACL", "SETUSER", "clerk", "on", ">secret", "~order:*", "~leasehold:1:*", "+@all"];
+    let rule = ["ACL", "SETUSER", "clerk", "on", ">secret", "~order:*", "~*leasehold:1:*", "+@all"];
     server.run::<()>(&rule);
     let url = format!("redis://clerk:secret@{}", server.address());
     let client = leasehold::connect(&url).await.unwrap();

@@ -2,6 +2,7 @@
 
 #![cfg(feature = "redis")]
 
+use std::future::IntoFuture;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -377,9 +378,8 @@ async fn missing_permissions_are_refused_at_once() {
 #[tokio::test]
 async fn facts_that_may_not_be_written_are_left_out() {
     let server = RedisServer::start();
-    let rule =
-        ["ACL", "SETUSER", "clerk", "on", ">secret", "~order:*", "~leasehold:1:fence", "+@all"];
-    server.run::<()>(&rule);
+    let rule = "ACL SETUSER clerk on >secret ~order:* ~leasehold:1:fence ~*:line ~*:places +@all";
+    server.run::<()>(&rule.split(' ').collect::<Vec<_>>());
     let url = format!("redis://clerk:secret@{}", server.address());
     let client = leasehold::connect(&url).await.unwrap();
     let lease = client.acquire("order:1").ttl(1_200 * MS).await.unwrap();
@@ -458,6 +458,11 @@ async fn the_rights_in_the_manual_are_enough() {
     let locks = leasehold::builder().prefix("shop:").connect(&url).await.unwrap();
     let lease = locks.acquire("stock").ttl(SECOND).await.unwrap();
     assert!(locks.try_acquire("stock").await.unwrap().is_none());
+    let next = tokio::spawn(locks.acquire("stock").ttl(SECOND).into_future());
+    eventually("it waits", async || !locks.inspect("stock").await.unwrap().waiters().is_empty())
+        .await;
+    lease.release().await.unwrap();
+    let lease = next.await.unwrap().unwrap();
     lease.renew(SECOND).await.unwrap();
     lease.remaining().await.unwrap();
     eventually("recorded", async || {

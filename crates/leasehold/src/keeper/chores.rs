@@ -77,7 +77,7 @@ async fn release(open: &mut OpenChore, chore: Chore) {
         // Not before the claim has been carried out, or it would be carried out for nobody.
         let deadline = desk.clock.now() + desk.command_timeout;
         match desk.clock.until(deadline, caught(pending)).await.flatten() {
-            Some(Ok(Claimed::Granted { .. })) => {}
+            Some(Ok(Claimed::Granted { .. } | Claimed::Queued { .. })) => {}
             Some(Ok(_) | Err(StoreError::Refused(_))) if !unresolved => return open.confirm(),
             Some(Err(StoreError::Unreachable(error)))
                 if !unresolved && !error.is_maybe_applied() =>

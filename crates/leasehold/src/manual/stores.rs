@@ -220,10 +220,11 @@
 //! A user for locks needs no more than this, here with the prefix `shop:`:
 //!
 //! ```text
-//! ACL SETUSER locks on >secret ~shop:* ~*:leasehold:1:* ~leasehold:1:* +eval +evalsha
-//!     +mget +set +pexpire +pexpireat +persist +pttl +del +exists +type +time +ping
-//!     +zadd +zrem +zcard +zcount +zscore +zrange +zrangebyscore +zrevrangebyscore
-//!     +zremrangebyscore
+//! ACL SETUSER locks on >secret ~shop:* ~*:leasehold:1:* ~leasehold:1:* &leasehold:1:grants:*
+//!     +eval +evalsha +ping +subscribe +publish +pubsub|numsub +time +type +exists +del
+//!     +mget +set +pexpire +pexpireat +persist +pttl +hget +hset +hdel
+//!     +zadd +zrem +zcard +zcount +zrank +zscore +zrange +zrevrange +zrangebyscore
+//!     +zrevrangebyscore +zremrangebyscore
 //! ```
 //!
 //! # The keys

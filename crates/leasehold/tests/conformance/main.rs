@@ -6,11 +6,13 @@
 
 use std::time::Duration;
 
+mod line;
 mod many;
 mod owners;
 mod several_names;
 mod single;
 
+use line::*;
 use many::*;
 use owners::*;
 use several_names::*;
@@ -114,6 +116,20 @@ conformance! {
     an_owner_can_have_several_names,
     breaking_an_owners_lock_tells_every_hold,
     bad_owners_are_refused,
+    waiters_are_served_in_the_order_in_which_they_came,
+    tasks_of_one_process_are_served_in_order_and_have_one_place,
+    two_processes_take_turns,
+    waiters_can_be_seen,
+    a_waiter_that_gives_up_leaves_no_trace,
+    a_waiter_dropped_as_it_is_served_passes_it_on,
+    whoever_polls_does_not_overtake_the_line,
+    the_line_moves_on_when_the_holder_runs_out,
+    the_line_moves_on_when_the_lock_is_broken,
+    waiters_for_several_names_get_through,
+    an_owner_does_not_wait_behind_strangers_who_wait_for_it,
+    a_waiting_owner_is_served_in_its_turn,
+    leases_from_the_line_are_kept_like_any_other,
+    a_storm_of_waiters_leaves_nothing_behind,
     ten_thousand_leases_are_kept_and_one_lost_is_told_alone,
     a_crowd_on_many_names_gets_all_and_leaves_nothing,
     a_crowd_on_one_name_excludes_itself,
