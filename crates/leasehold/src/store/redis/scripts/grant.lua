@@ -128,7 +128,9 @@ end
 -- Puts a place into the line of a name: at its end, or, if it has waited in another line, where
 -- its arrival belongs. The line and the places end together when nobody looks any more.
 local function stand(name, token, place)
-  if not place.arrival then
+  if place.arrival then
+    redis.call('PEXPIRE', name[2], 60000) -- first what a full server allows: this is a look
+  else
     local last = redis.call('ZREVRANGE', name[2], 0, 0, 'WITHSCORES')[2] or 0
     place.arrival = string.format('%.0f', math.max(micros(), last + 1))
   end
