@@ -188,6 +188,7 @@
 //! | `Tls` | the handshake failed | port, certificate, trusted authorities |
 //! | `OutOfMemory` | `OOM` | memory, `maxmemory` |
 //! | `ForeignKey` | another type at the key, as Redisson's hash | the name, the prefix |
+//! | `LineFull` | 100,000 wait for that name already | how the work is divided |
 //! | `WrongServer` | `MOVED`, `ASK`, `CROSSSLOT`, no Redis | the URL: a standalone primary? |
 //! | `Other` | anything else, such as `MISCONF` | the server's words, and its log |
 //!

@@ -13,7 +13,7 @@
 //! | [`is_held`] is false from the end of the TTL on | yes | yes |
 //! | fences grow | yes, for one store | yes, also after a restart with nothing on disk |
 //! | renewals go on while your runtime is blocked | yes | yes, on connections of ours: [`stores`] |
-//! | first come, first served | **no** | **no** |
+//! | first come, first served | yes: [`waiting`] has the bound | yes |
 //!
 //! # What we promise
 //!
@@ -33,6 +33,9 @@
 //! - **Growing fences.** If A was granted before B asked, B's fence is above A's. No two
 //!   grants of one store have the same fence, but those of one owner that are held together.
 //!   [`fencing`](super::fencing) shows how to use it.
+//! - **First come, first served.** A release hands the lock to whoever has waited longest; between
+//!   two turns of one process, every other process that waits has at most one. Nobody is passed over
+//!   but who does not listen any more. See [`waiting`](super::waiting#the-line).
 //! - **No outcome in disguise.** Busy, lost, unreachable, refused and invalid are five
 //!   different answers. "I do not know" is never reported as "busy".
 //! - **Nothing left behind.** Dropping a future or a lease at any point releases, in the
@@ -66,18 +69,16 @@
 //!   another key for the same thing, is not stopped.
 //! - **Fences from others.** A client of another library draws no fence. Fencing protects
 //!   among users of leasehold.
-//! - **Order.** Waiting today is polling with a growing pause. Whoever asks first after a
-//!   release has the lock, and that is not always whoever waited longest. See
-//!   [`waiting`](super::waiting).
-//! - **Progress.** With enough competition one waiter can wait for very long. Set a
-//!   [`wait`](crate::Acquire::wait).
+//! - **Order among those who poll.** [`retry`](crate::Acquire::retry) asks again and again, and is
+//!   not in line.
+//! - **Order across a server that forgets.** A line that was lost forms again in the order in which
+//!   its waiters find out.
 //! - **Exactly once.** A lock makes two things not happen *at the same time*. That a job
 //!   which was done is not done again is for your own records to say.
 //!
 //! # Not yet
 //!
-//! These are planned, and are not there: a queue of waiters, Sentinel, Cluster, a quorum of
-//! servers, a store in a local file, a command line. The URLs of stores that do not exist are refused as unknown.
+//! These are planned, and are not there: Sentinel, Cluster, a quorum of servers, a store in a local file, a command line. The URLs of stores that do not exist are refused as unknown.
 //!
 //! # Which one for what
 //!
@@ -93,3 +94,4 @@
 //! [`is_held`]: crate::Lease::is_held
 //! [`stores`]: super::stores
 //! [`try_acquire`]: crate::Client::try_acquire
+//! [`waiting`]: super::waiting

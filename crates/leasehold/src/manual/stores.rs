@@ -235,6 +235,8 @@
 //! | `leasehold:1:fence` | string | the last fence | for ever; one for each database |
 //! | `{prefix and name}:leasehold:1:facts` | string | fence, since, TTL, token | eight TTLs |
 //! | `{prefix and name}:leasehold:1:holds` | sorted set | of an owner: its tokens and their ends | the last end |
+//! | `{prefix and name}:leasehold:1:line` | sorted set | tokens of those who wait, by arrival | a minute after the last look |
+//! | `{prefix and name}:leasehold:1:places` | hash | what each of them wants | the same |
 //!
 //! - The lock key is exactly what you gave. Where it carries a hash tag of its own, as
 //!   `{user}:7` does, the facts are at `{user}:7:leasehold:1t:facts`.

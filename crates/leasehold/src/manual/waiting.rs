@@ -11,10 +11,51 @@
 //! when it has waited for as long as you said. A store that does not answer is another matter:
 //! both ask it again for the client's [`patience`](crate::Builder::patience).
 //!
-//! **Waiting is polling, today.** A waiter asks, pauses, asks again. There is no queue: who
-//! asks first after a release has the lock. Since pauses grow, a newcomer asks more often than
-//! somebody who has waited for long, and may overtake. If order matters to you, do not rely on
-//! this.
+//! **Waiting is in line.** First come, first served: whoever releases a lock hands it, in the same
+//! step in the store, to whoever has waited longest. Nobody polls, and nobody overtakes.
+//!
+//! # The line
+//!
+//! - The order is that of arrival at the store. A process has one place in the line of a name,
+//!   however many of its tasks wait for it; among those, the order is that of asking. When one of
+//!   them is served, the process takes a new place at the end, so processes take turns.
+//! - So the bound on overtaking is: between two turns of one process, every other process that
+//!   waits has at most one. Within a process, none.
+//! - Only tasks that ask for the same single name with the same TTL share a place. One with another
+//!   TTL, an [owner](crate::Acquire::owner), several names or a [`fixed`](crate::Acquire::fixed)
+//!   lease stands for itself.
+//! - The store sends the next one a message, and it has the lock when that arrives. If the message is
+//!   lost, it finds out by *looking*: everybody in line looks once in a *beat*, which is a second, or
+//!   a third of the TTL if that is less, and when the holder's time runs out. No correctness rests on
+//!   messages.
+//! - A holder that crashed is followed within what was left of its TTL, and a beat.
+//! - A waiter that crashed is passed over at once: the store sees that nobody listens for it. One
+//!   that is frozen, or cut off, is handed the lock for two seconds to accept it; if it does not, the
+//!   next one is served. After three beats without a look it has lost its place.
+//! - A waiter that gives up (its `wait` is over, its future is dropped, the client is closed) leaves
+//!   the line; if the lock was on its way to it, it is passed on. Other tasks of its process then
+//!   take a new place.
+//! - A client of another library does not know the line: it may take the lock in the moment when
+//!   nobody has it. With a hand-over there is no such moment; after a crash there is. That one of
+//!   them released or took the lock is noticed within a beat, since nothing tells us.
+//! - A line has room for 100,000; the next one is [`Refused`](crate::AcquireError::Refused).
+//! - [`inspect`](crate::Client::inspect) tells who waits, in order:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let locks = leasehold::connect("memory:").await?;
+//! let held = locks.acquire("report").metadata("pod-1").await?;
+//! let waiting = tokio::spawn(locks.acquire("report").metadata("pod-2").into_future());
+//! # tokio::task::yield_now().await;
+//! let seen = locks.inspect("report").await?;
+//! assert_eq!(seen.holder().unwrap().metadata(), Some(&b"pod-1"[..]));
+//! assert_eq!(seen.waiters()[0].metadata(), b"pod-2");
+//! held.release().await?; // pod-2 has it now
+//! waiting.await??.release().await?;
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Not waiting
 //!
@@ -94,9 +135,11 @@
 //!
 //! # How often to ask
 //!
-//! [`retry`](crate::Acquire::retry) takes a [`Backoff`](crate::Backoff). The default starts at
-//! 5 ms and doubles up to 250 ms. Whatever you give, a waiter that was told "held for 30 ms
-//! more" asks again then, if its pause would be longer.
+//! [`retry`](crate::Acquire::retry) polls instead of waiting in line: it takes a
+//! [`Backoff`](crate::Backoff), and asks again and again at that pace. Whatever you give, one that
+//! was told "held for 30 ms more" asks again then, if its pause would be longer. **Whoever polls is
+//! not in line, and those in line go first**: under load it may never get its turn. It is there for
+//! those who want a strategy of their own, or tries that are counted.
 //!
 //! Always the same pause:
 //!
@@ -217,8 +260,10 @@
 //!
 //! [`acquire_all`](crate::Client::acquire_all) takes all of its names or none, in one step, when
 //! they are all free at once. While it waits it holds none of them, so those who ask for the same
-//! names in another order do not block each other. The price: with many who want a single one of
-//! them, a moment in which all are free may be long in coming. Give it a `wait`.
+//! names in another order do not block each other. It stands in the line of one name that is taken;
+//! when that one's turn comes and another of its names is taken, it moves on to the line of that one,
+//! to the place that its arrival gives it there, and the next in line is served. So it does not starve
+//! behind those who came later, but it may have to wait for several turns.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -289,17 +334,13 @@
 //!
 //! # What it costs
 //!
-//! | | default pace, once the pause has grown |
-//! | --- | --- |
-//! | requests for each waiter | about five a second: pauses of 125 to 250 ms |
-//! | a free lock is found | up to 250 ms late by one waiter, sooner by many |
-//! | 1,000 waiters | about 5,000 small scripts a second |
-//!
-//! - A shorter pause finds a free lock sooner and costs the server more, for each waiter.
-//! - Many tasks of one process that want the same lock need not all ask the server: let them
-//!   queue up before a `tokio::sync::Mutex`, and acquire the lease inside it. They are then
-//!   served in order, too, within the process.
-//! - Holding shorter helps more than asking faster.
+//! - A turn costs the store two requests, one to stand in line and one to release, whatever the
+//!   number of those who wait. Waiting costs one request in a beat.
+//! - The lock changes hands in about one round trip and one message.
+//! - A client that waits has one more connection, for messages. On a connection or a factory of your
+//!   own there is none, unless you give a [`keeper_url`](crate::Builder::keeper_url): then waiters
+//!   only look, and a lock that is free may be found a beat late. The order is the same.
+//! - Holding shorter helps more than anything else.
 //!
 //! [`AcquireError::Busy`]: crate::AcquireError::Busy
 //! [`acquire`]: crate::Client::acquire
