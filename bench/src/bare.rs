@@ -4,8 +4,14 @@
 use redis::Script;
 use redis::aio::MultiplexedConnection;
 
-const CLAIM: &str = include_str!("../../crates/leasehold/src/store/redis/scripts/claim.lua");
-const RELEASE: &str = include_str!("../../crates/leasehold/src/store/redis/scripts/release.lua");
+const CLAIM: &str = concat!(
+    include_str!("../../crates/leasehold/src/store/redis/scripts/grant.lua"),
+    include_str!("../../crates/leasehold/src/store/redis/scripts/claim.lua")
+);
+const RELEASE: &str = concat!(
+    include_str!("../../crates/leasehold/src/store/redis/scripts/grant.lua"),
+    include_str!("../../crates/leasehold/src/store/redis/scripts/release.lua")
+);
 
 /// The least that a release can do: what every plain string lock runs.
 const COMPARE_AND_DELETE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
@@ -23,20 +29,31 @@ impl Pair {
 
     pub(crate) async fn run(&self, connection: &mut MultiplexedConnection, name: &str, n: u64) {
         let token = format!("{n:022}");
+        let (line, places) =
+            (format!("{{{name}}}:leasehold:1:line"), format!("{{{name}}}:leasehold:1:places"));
         let claimed: ((i64, i64),) = self
             .claim
             .key("leasehold:1:fence")
             .key(name)
+            .key(&line)
+            .key(&places)
             .arg(1)
             .arg(&token)
             .arg(30_000)
+            .arg("-")
+            .arg(0)
+            .arg(0)
             .invoke_async(connection)
             .await
             .expect("the claim runs");
         assert_eq!(claimed.0.0, 1);
         let release = &self.release;
         let released: (i64,) = release
+            .key("leasehold:1:fence")
             .key(name)
+            .key(&line)
+            .key(&places)
+            .arg(1)
             .arg(1)
             .arg(0)
             .arg(&token)

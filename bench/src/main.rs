@@ -7,6 +7,7 @@
 
 mod bare;
 mod flavour;
+mod hot_name;
 mod leases;
 mod many_tasks;
 mod process;
@@ -21,8 +22,7 @@ use leasehold_testing::RedisServer;
 
 use crate::flavour::Flavour;
 
-const USAGE: &str =
-    "usage: leasehold-bench [round-trip | many-tasks | server-time | leases [COUNT] [SECONDS]]";
+const USAGE: &str = "usage: leasehold-bench [round-trip | many-tasks | server-time | hot-name | leases [COUNT] [SECONDS]]";
 
 enum Command {
     /// Everything but the long one.
@@ -30,6 +30,12 @@ enum Command {
     RoundTrip,
     ManyTasks,
     ServerTime,
+    HotName,
+    /// One of the processes of `HotName`.
+    HotWaiters {
+        url: String,
+        waiters: usize,
+    },
     Leases {
         count: u32,
         seconds: u32,
@@ -43,8 +49,21 @@ fn main() -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
+    match &command {
+        Command::HotName => {
+            println!("One name that all want, held for no time. Medians of three rounds.\n");
+            hot_name::run();
+            return ExitCode::SUCCESS;
+        }
+        Command::HotWaiters { url, waiters } => {
+            hot_name::wait(url, *waiters);
+            return ExitCode::SUCCESS;
+        }
+        _ => {}
+    }
     let server = RedisServer::start();
     match command {
+        Command::HotName | Command::HotWaiters { .. } => {}
         Command::All => {
             round_trip(&server);
             println!();
@@ -75,6 +94,10 @@ impl Command {
             ["round-trip"] => Self::RoundTrip,
             ["many-tasks"] => Self::ManyTasks,
             ["server-time"] => Self::ServerTime,
+            ["hot-name"] => Self::HotName,
+            ["hot-waiters", url, waiters] => {
+                Self::HotWaiters { url: (*url).to_owned(), waiters: waiters.parse().ok()? }
+            }
             ["leases", rest @ ..] if rest.len() <= 2 => Self::Leases {
                 count: number(rest.first(), 100_000)?,
                 seconds: number(rest.get(1), 300)?,
