@@ -95,13 +95,13 @@ fn round(waiters: usize, processes: usize) -> Round {
         child.wait().expect("it ends");
     }
     waits.sort_unstable();
-    let at = |part: f64| waits[((waits.len() - 1) as f64 * part) as usize] as f64 / 1e3;
+    let at = |percent: usize| waits[(waits.len() - 1) * percent / 100] as f64 / 1e3;
     let all = turns.iter().sum::<u64>() as f64;
     Round {
         rate: all / MEASURED.as_secs_f64(),
         commands: calls / all,
-        p50: at(0.5),
-        p99: at(0.99),
+        p50: at(50),
+        p99: at(99),
         least: turns.iter().copied().min().unwrap_or(0),
         most: turns.iter().copied().max().unwrap_or(0),
     }

@@ -1,5 +1,6 @@
 //! Runs acquisitions against a store: the contest decides, this sends and waits.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::holding::Holding;
 use crate::inspect::{Holder, Remaining};
 use crate::keeper::{Chore, Keeper};
 use crate::lease::{Lease, LossReason};
-use crate::lobby::{Listening, Lobby, News, Seated};
+use crate::lobby::{Listening, Lobby, News, Seated, Turn};
 use crate::name::{Key, Keys, MIN_TTL, Prefix, check_metadata, check_owner, check_ttl};
 use crate::proto::contest::{Contest, Free, Pace, Patience, Step, Terms};
 use crate::proto::ledger::StoreTime;
@@ -140,15 +141,15 @@ impl Driver {
         // Tasks that want the same name on the same terms ask one after the other.
         let shares_a_place =
             in_line && !keys.is_several() && request.owner.is_none() && request.renewed;
-        let mut _turn = None;
-        if shares_a_place {
-            let turn = self.lobby.turn(keys.first(), ttl);
-            let first = self.clock.until(contest.give_up_at(), first_of(turn, self.closing()));
-            if let Some(First::Left(turn)) = first.await {
-                _turn = Some(turn);
-            }
+        let turn = match shares_a_place {
+            true => self.turn(keys.first(), ttl, beat, contest.give_up_at()).await,
+            false => None,
+        };
+        if turn.as_ref().is_some_and(|turn| turn.has_failed(self.clock.now(), self.patience)) {
+            contest.lose_patience();
         }
-        let mut pursuit = Pursuit::new(self, keys, &request, ttl);
+        let _leaving = Leaving(self);
+        let mut pursuit = Pursuit::new(self, keys, &request, ttl, turn);
         let (mut held, mut failed) = (None, None::<Unreachable>);
         loop {
             if self.is_closed() {
@@ -174,11 +175,12 @@ impl Driver {
                     return Ok(Err(Busy { name, waited, tries, holder }));
                 }
                 Step::Unreachable => {
+                    pursuit.finds_no_store();
                     return Err(failed.expect("unreachable only after a failure").into());
                 }
                 Step::Claim => {
-                    if in_line {
-                        pursuit.take_seat(beat, held.is_some()).await;
+                    if in_line && self.clock.now() < contest.give_up_at() {
+                        pursuit.take_seat(beat, held.is_some(), contest.give_up_at()).await;
                     }
                     let sent_at = self.clock.now();
                     let deadline = contest.claim_deadline(sent_at, self.command_timeout);
@@ -197,13 +199,16 @@ impl Driver {
                         }
                         Ok(Claimed::Held { holder, which }) => {
                             contest.handle_held(now, free(now, &holder), 0, chance());
-                            if in_line && !contest.is_over() {
+                            if in_line && !contest.is_over() && now < contest.give_up_at() {
                                 contest.look_now(); // now that it makes sense to take a seat
                             }
                             held = Some((holder, which));
                         }
-                        Ok(Claimed::Queued { holder, which, seen, before }) => {
+                        Ok(Claimed::Queued { holder, which, seen, before, is_heard }) => {
                             pursuit.stands_in_line(sent_at, seen);
+                            if !is_heard {
+                                self.lobby.is_not_heard();
+                            }
                             contest.handle_held(now, free(now, &holder), before, chance());
                             held = Some((holder, which));
                         }
@@ -228,6 +233,35 @@ impl Driver {
                         }
                     }
                 }
+            }
+        }
+    }
+
+    /// One's turn to ask the store for a name that other tasks of this client may want too; `None`
+    /// if it is not worth waiting for any longer.
+    async fn turn(
+        &self,
+        key: &Key,
+        ttl: Duration,
+        beat: Duration,
+        give_up_at: Moment,
+    ) -> Option<Turn> {
+        let longest = 3 * beat;
+        let mut turn = self.lobby.sit_down(key, ttl);
+        let mut comes = pin!(turn.comes());
+        loop {
+            let until = give_up_at.min(self.clock.now() + longest);
+            let has_come = first_of(comes.as_mut(), self.closing());
+            let has_come = self.clock.until(until, has_come).await;
+            let now = self.clock.now();
+            match has_come {
+                Some(First::Left(permit)) => {
+                    turn.begin(permit);
+                    return Some(turn);
+                }
+                Some(First::Right(())) => return None,
+                None if now >= give_up_at || turn.is_asleep(now, longest) => return None,
+                None => {}
             }
         }
     }
@@ -299,6 +333,12 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Takes a place out of the line, and gives back what may have been handed to it.
+    fn forget_place(&self, key: Key, ttl: Duration, token: Token) {
+        let (keys, metadata) = (Keys::one(key), Arc::default());
+        self.release_rest(Arc::new(Deed { keys, token, owner: None, metadata }), ttl);
     }
 
     /// One name of a lease is lost, and so the lease: gives its other names back.
@@ -430,10 +470,20 @@ struct Pursuit<'a> {
     /// When its last answered claim was sent, and the store's time when it was answered: it may
     /// stand in line from then on.
     stands_since: Option<(Moment, StoreTime)>,
+    /// Its turn among the tasks that share its place.
+    turn: Option<Turn>,
+    /// The place that one before has left to it, until it has taken that over.
+    inherits: Option<Token>,
 }
 
 impl<'a> Pursuit<'a> {
-    fn new(driver: &'a Arc<Driver>, keys: Keys, request: &'a Request, ttl: Duration) -> Self {
+    fn new(
+        driver: &'a Arc<Driver>,
+        keys: Keys,
+        request: &'a Request,
+        ttl: Duration,
+        turn: Option<Turn>,
+    ) -> Self {
         let (token, owner) = (Token::generate(), request.owner.clone());
         let metadata = Arc::clone(&request.metadata);
         let deed = Arc::new(Deed { keys, token, owner, metadata });
@@ -447,36 +497,47 @@ impl<'a> Pursuit<'a> {
             counted: false,
             seated: None,
             stands_since: None,
+            inherits: turn.as_ref().and_then(Turn::take_left),
+            turn,
         }
     }
 
-    /// From the next claim on it would wait in line: if hand-overs are heard of already, or if
-    /// somebody is known to have the lock, so that hearing of them is worth some time.
-    async fn take_seat(&mut self, beat: Duration, is_held: bool) {
-        if self.claim.seat.is_some() {
-            return;
-        }
-        let lobby = &self.driver.lobby;
+    /// The next claim would wait in line: if hand-overs are heard of, or if somebody is known to
+    /// have the lock, so that hearing of them is worth some time.
+    async fn take_seat(&mut self, beat: Duration, is_held: bool, give_up_at: Moment) {
+        let driver = self.driver;
+        let lobby = &driver.lobby;
         let mut listening = lobby.listening();
         if listening == Listening::Not {
-            self.driver.keeper.listen(lobby);
+            driver.keeper.listen(lobby);
             listening = lobby.listening();
         }
-        if is_held && listening == Listening::Soon {
-            let deadline = self.driver.clock.now() + self.driver.command_timeout;
-            let settled = self.driver.clock.until(deadline, lobby.settled()).await;
-            listening = settled.unwrap_or(Listening::Never);
+        if is_held && listening == Listening::Soon && self.claim.seat.is_none() {
+            let deadline = give_up_at.min(driver.clock.now() + driver.command_timeout);
+            let settled = first_of(lobby.settled(), driver.closing());
+            if let Some(First::Left(settled)) = driver.clock.until(deadline, settled).await {
+                listening = settled;
+            }
         }
         let channel = match listening {
             Listening::Yes => Arc::clone(lobby.channel()),
-            // It looks by itself then.
-            Listening::Never => "".into(),
-            Listening::Not | Listening::Soon => return,
+            Listening::Not | Listening::Soon if !is_held && self.inherits.is_none() => return,
+            // It looks by itself, for now.
+            Listening::Not | Listening::Soon | Listening::Never => "".into(),
         };
         let ttl = self.claim.ttl;
         let accept = if self.request.renewed { ttl.min(ACCEPT_WITHIN) } else { ttl };
-        self.seated = Some(lobby.sit(self.claim.deed.token));
-        self.claim.seat = Some(Seat { channel, accept, stale: beat * 3 });
+        if self.seated.is_none() {
+            self.seated = Some(lobby.sit(self.claim.deed.token));
+        }
+        self.claim.seat = Some(Seat { channel, accept, stale: beat * 3, replaces: self.inherits });
+    }
+
+    /// The store does not answer, which those behind should know.
+    fn finds_no_store(&self) {
+        if let Some(turn) = &self.turn {
+            turn.fails(self.driver.clock.now());
+        }
     }
 
     /// It has its place, or has it still.
@@ -540,6 +601,9 @@ impl<'a> Pursuit<'a> {
     /// was carried out in spite of that is recognised as ours.
     async fn claim(&mut self, deadline: Moment) -> Result<Claimed, StoreError> {
         let sent_at = self.driver.clock.now();
+        if let Some(turn) = &self.turn {
+            turn.looks(sent_at);
+        }
         self.count();
         // Here while it is under way, so that it is not lost with this future.
         let pending = self.pending.insert(self.driver.store.claim(&self.claim));
@@ -547,6 +611,11 @@ impl<'a> Pursuit<'a> {
         self.pending = None;
         let outcome = outcome.unwrap_or_else(|| Err(self.driver.unanswered(sent_at)));
         self.unresolved |= outcome.as_ref().is_err_and(StoreError::is_maybe_applied);
+        if matches!(outcome, Ok(Claimed::Granted { .. } | Claimed::Queued { .. }))
+            && self.claim.seat.is_some()
+        {
+            self.inherits = None;
+        }
         let has_any = matches!(outcome, Ok(Claimed::Granted { .. } | Claimed::Queued { .. }));
         if !has_any && !self.unresolved && self.stands_since.is_none() {
             self.uncount();
@@ -607,7 +676,18 @@ impl<'a> Pursuit<'a> {
 impl Drop for Pursuit<'_> {
     fn drop(&mut self) {
         let pending = self.pending.take();
-        if pending.is_none() && !self.unresolved && self.stands_since.is_none() {
+        let stands = self.stands_since.is_some();
+        let token = self.claim.deed.token;
+        if let Some(inherited) = self.inherits.take() {
+            let ttl = self.claim.ttl;
+            self.driver.forget_place(self.keys().first().clone(), ttl, inherited);
+        }
+        let is_left = pending.is_none()
+            && !self.unresolved
+            && stands
+            && !self.driver.is_closed()
+            && self.turn.as_ref().is_some_and(|turn| turn.leave(token));
+        if is_left || pending.is_none() && !self.unresolved && !stands {
             self.uncount();
             return;
         }
@@ -617,8 +697,19 @@ impl Drop for Pursuit<'_> {
         // What comes late may come a while from now.
         let until = now + self.claim.ttl + self.driver.command_timeout;
         let unresolved = self.unresolved;
-        self.driver.keeper.clean_up(Chore { pending, unresolved, holding, until });
+        self.driver.keeper.clean_up(Chore { pending, unresolved, stands, holding, until });
         self.uncount();
+    }
+}
+
+/// Sees to places that were left to tasks which have gone meanwhile.
+struct Leaving<'a>(&'a Arc<Driver>);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        for (key, ttl, token) in self.0.lobby.take_orphans() {
+            self.0.forget_place(key, ttl, token);
+        }
     }
 }
 

@@ -236,7 +236,7 @@ impl Holding {
         let until = now + self.lock().longest();
         // A renewal that comes after the release finds nothing, and makes nothing.
         let unresolved = self.unresolved_claim;
-        Chore { pending: None, unresolved, holding: Arc::clone(self), until }
+        Chore { pending: None, unresolved, stands: false, holding: Arc::clone(self), until }
     }
 
     pub(crate) fn notice_loss(&self, now: Moment) -> Option<LossReason> {

@@ -290,7 +290,8 @@ impl Lease {
     /// Gives the lease out of hand without releasing it: what is left can be sent to another
     /// process, and [resumed](crate::Client::resume) there before its TTL is over.
     ///
-    /// Nobody renews it meanwhile. A lease that was about to be renewed has little time left:
+    /// Nobody renews it meanwhile. A lease that was about to be renewed, or that was handed over a
+    /// moment ago and is not confirmed yet (then it has two seconds), has little time left:
     /// [`renew`](Self::renew) it first. If a shorter renewal got no answer, the grant has that
     /// one's TTL.
     ///

@@ -11,6 +11,7 @@
 //! the first of them asks the store: the process has one place in the line.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,13 +27,36 @@ pub(crate) struct Lobby {
     channel: Arc<str>,
     state: Mutex<State>,
     listening_changed: Notify,
+    /// Messages go astray: the subscription has to be remade.
+    astray: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    benches: HashMap<(Key, Duration), Arc<Semaphore>>,
+    benches: HashMap<(Key, Duration), Arc<Bench>>,
+    /// Places that were left to somebody behind, who then gave up as well.
+    orphans: Vec<(Key, Duration, Token)>,
     chairs: HashMap<Token, Arc<Chair>>,
     listening: Listening,
+}
+
+/// Those who want one name on the same terms. The first of them has the turn.
+#[derive(Debug)]
+struct Bench {
+    turn: Arc<Semaphore>,
+    at: Mutex<Sitting>,
+}
+
+#[derive(Debug, Default)]
+struct Sitting {
+    /// How many wait for their turn.
+    behind: usize,
+    /// The place that one who gave up has left to the next.
+    left: Option<Token>,
+    /// When whoever has the turn last asked the store.
+    looked_at: Option<Moment>,
+    /// When one of them last gave up on a store that does not answer.
+    failed_at: Option<Moment>,
 }
 
 /// Whether hand-overs are heard of.
@@ -69,24 +93,30 @@ impl Lobby {
         // As hard to guess as a token, so that nobody else's messages come here.
         let channel = format!("leasehold:1:grants:{}", Token::generate().as_str());
         let (state, listening_changed) = (Mutex::default(), Notify::new());
-        Arc::new(Self { channel: channel.into(), state, listening_changed })
+        Arc::new(Self { channel: channel.into(), state, listening_changed, astray: Notify::new() })
     }
 
     pub(crate) fn channel(&self) -> &Arc<str> {
         &self.channel
     }
 
-    /// A turn to ask the store for `key`, in the order of asking for one.
-    pub(crate) async fn turn(self: &Arc<Self>, key: &Key, ttl: Duration) -> Turn {
+    /// A place on the bench of `key`, to wait on for one's turn.
+    pub(crate) fn sit_down(self: &Arc<Self>, key: &Key, ttl: Duration) -> Turn {
         let bench = {
             let mut state = self.lock();
-            let bench = state.benches.entry((key.clone(), ttl));
-            Arc::clone(bench.or_insert_with(|| Arc::new(Semaphore::new(1))))
+            let bench = state.benches.entry((key.clone(), ttl)).or_insert_with(|| {
+                let (turn, at) = (Arc::new(Semaphore::new(1)), Mutex::default());
+                Arc::new(Bench { turn, at })
+            });
+            Arc::clone(bench)
         };
-        let mut turn = Turn { lobby: Arc::clone(self), bench: (key.clone(), ttl), permit: None };
-        // Never closed, so there is always a permit in the end.
-        turn.permit = bench.acquire_owned().await.ok();
-        turn
+        lock(&bench.at).behind += 1;
+        Turn { lobby: Arc::clone(self), key: (key.clone(), ttl), bench, permit: None }
+    }
+
+    /// Places that nobody wants any more.
+    pub(crate) fn take_orphans(&self) -> Vec<(Key, Duration, Token)> {
+        std::mem::take(&mut self.lock().orphans)
     }
 
     pub(crate) fn sit(self: &Arc<Self>, token: Token) -> Seated {
@@ -124,6 +154,18 @@ impl Lobby {
         for chair in chairs {
             chair.tell(News::Look);
         }
+    }
+
+    /// The store knows of nobody who listens to our channel, though we believe to.
+    pub(crate) fn is_not_heard(&self) {
+        if self.lock().listening == Listening::Yes {
+            self.astray.notify_one();
+        }
+    }
+
+    /// Waits until messages are known to go astray.
+    pub(crate) async fn astray(&self) {
+        self.astray.notified().await;
     }
 
     /// Waits until it is clear whether hand-overs are heard of.
@@ -171,21 +213,84 @@ impl Chair {
     }
 }
 
-/// One's turn at a bench; the next has it when this is dropped.
+/// One who sits on a bench, and may have the turn; the next has it when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn {
     lobby: Arc<Lobby>,
-    bench: (Key, Duration),
+    key: (Key, Duration),
+    bench: Arc<Bench>,
     permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Turn {
+    /// Waits until it has come, in the order in which this was first polled. Polled to its end, it
+    /// has to [`begin`](Self::begin).
+    pub(crate) fn comes(&self) -> impl Future<Output = Option<OwnedSemaphorePermit>> + use<> {
+        let turn = Arc::clone(&self.bench.turn);
+        // Never closed, so there is always a permit in the end.
+        async move { turn.acquire_owned().await.ok() }
+    }
+
+    pub(crate) fn begin(&mut self, permit: Option<OwnedSemaphorePermit>) {
+        if permit.is_some() && self.permit.is_none() {
+            self.permit = permit;
+            lock(&self.bench.at).behind -= 1;
+        }
+    }
+
+    /// Whether whoever has the turn has not asked the store for that long. A future that nobody
+    /// polls must not hold up the others.
+    pub(crate) fn is_asleep(&self, now: Moment, longest: Duration) -> bool {
+        lock(&self.bench.at).looked_at.is_none_or(|at| now.since(at) > longest)
+    }
+
+    /// Whoever has the turn asks the store now.
+    pub(crate) fn looks(&self, now: Moment) {
+        if self.permit.is_some() {
+            lock(&self.bench.at).looked_at = Some(now);
+        }
+    }
+
+    /// The place that the one before has left.
+    pub(crate) fn take_left(&self) -> Option<Token> {
+        self.permit.as_ref().and_then(|_| lock(&self.bench.at).left.take())
+    }
+
+    /// Leaves a place in the store's line to whoever is next, if anybody is.
+    pub(crate) fn leave(&self, place: Token) -> bool {
+        let mut at = lock(&self.bench.at);
+        let is_left = self.permit.is_some() && at.behind > 0 && at.left.is_none();
+        if is_left {
+            at.left = Some(place);
+        }
+        is_left
+    }
+
+    /// The store does not answer: those behind need not find that out at leisure.
+    pub(crate) fn fails(&self, now: Moment) {
+        lock(&self.bench.at).failed_at = Some(now);
+    }
+
+    /// Whether the store has not answered one before us, in that time.
+    pub(crate) fn has_failed(&self, now: Moment, of_late: Duration) -> bool {
+        lock(&self.bench.at).failed_at.is_some_and(|at| now.since(at) < of_late)
+    }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
+        let mut at = lock(&self.bench.at);
+        if self.permit.is_none() {
+            at.behind -= 1;
+        }
+        let orphan = if at.behind == 0 { at.left.take() } else { None };
+        drop(at);
         self.permit = None;
         let mut state = self.lobby.lock();
-        // Nobody else has it, so nobody waits.
-        if state.benches.get(&self.bench).is_some_and(|bench| Arc::strong_count(bench) == 1) {
-            state.benches.remove(&self.bench);
+        state.orphans.extend(orphan.map(|token| (self.key.0.clone(), self.key.1, token)));
+        // The map's and ours: nobody else has it.
+        if state.benches.get(&self.key).is_some_and(|bench| Arc::strong_count(bench) == 2) {
+            state.benches.remove(&self.key);
         }
     }
 }

@@ -131,6 +131,10 @@ impl Keys {
         Ok(Self { first, others: (!others.is_empty()).then(|| others.into()) })
     }
 
+    pub(crate) fn one(key: Key) -> Self {
+        Self { first: key, others: None }
+    }
+
     pub(crate) fn first(&self) -> &Key {
         &self.first
     }

@@ -153,9 +153,9 @@ async fn frozen_waiters_cost_far_less_than_a_ttl_each() {
     tokio::time::sleep(500 * MS).await;
     lease.renew(31 * SECOND).await.unwrap();
     lease.release().await.unwrap();
+    frozen.iter_mut().for_each(Process::close_input);
     for mut waiter in frozen {
         waiter.expect_line("held");
-        waiter.close_input();
         waiter.expect_line("released");
     }
 }
@@ -245,4 +245,53 @@ async fn waiters_that_come_and_go_leave_no_key() {
         tasks.join_all().await;
     }
     eventually("nothing is left", async || server.keys() == ["leasehold:1:fence"]).await;
+}
+
+/// A future that was begun and that nobody polls holds up neither its own process nor others.
+#[tokio::test]
+async fn a_waiter_that_nobody_polls_holds_up_nobody() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let held = client.acquire("order").await.unwrap();
+    let mut asleep = Box::pin(client.acquire("order").ttl(3 * SECOND).into_future());
+    let begun = tokio::time::timeout(300 * MS, asleep.as_mut()).await;
+    assert!(begun.is_err(), "it waits");
+    held.release().await.unwrap();
+    client.acquire("order").ttl(3 * SECOND).await.unwrap().release().await.unwrap();
+    asleep.await.unwrap().release().await.unwrap();
+}
+
+/// Whoever may not tell the next one frees the lock for it all the same.
+#[tokio::test]
+async fn a_user_who_may_not_publish_hands_over_in_silence() {
+    let server = RedisServer::start();
+    let rule = "ACL SETUSER clerk on >secret ~* resetchannels +@all";
+    server.run::<()>(&rule.split(' ').collect::<Vec<_>>());
+    let url = format!("redis://clerk:secret@{}", server.address());
+    let clerk = leasehold::connect(&url).await.unwrap();
+    let held = clerk.acquire("order").await.unwrap();
+    let client = connect(&server).await;
+    let next = stand_in_line(&server, client.acquire("order"), 1).await;
+    held.release().await.unwrap();
+    let next = next.await.unwrap();
+    // Nor may it subscribe: it looks.
+    let last = stand_in_line(&server, clerk.acquire("order"), 1).await;
+    next.release().await.unwrap();
+    last.await.unwrap().release().await.unwrap();
+}
+
+/// What dead waiters leave in a line is gone when those behind them look.
+#[tokio::test]
+async fn places_of_the_dead_do_not_pile_up() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let _held = client.acquire("order").await.unwrap();
+    for n in 1..=3 {
+        let mut killed = process(&server, "60000");
+        eventually("it stands in line", async || waiters(&server, "order") == n).await;
+        killed.kill();
+    }
+    let _waiting = stand_in_line(&server, client.acquire("order").ttl(31 * SECOND), 4).await;
+    eventually("only the living are left", async || waiters(&server, "order") == 1).await;
+    assert_eq!(client.inspect("order").await.unwrap().waiters().len(), 1);
 }

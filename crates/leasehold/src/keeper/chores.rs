@@ -20,6 +20,8 @@ pub(crate) struct Chore {
     pub(crate) pending: Option<Call<Claimed>>,
     /// Whether an earlier request got no answer, and may yet be carried out.
     pub(crate) unresolved: bool,
+    /// Whether it may have a place in line.
+    pub(crate) stands: bool,
     pub(crate) holding: Arc<Holding>,
     /// When the store has let go of it by itself.
     pub(crate) until: Moment,
@@ -72,18 +74,21 @@ impl Drop for OpenChore {
 /// Releases until the store confirms it, or has let go by itself.
 async fn release(open: &mut OpenChore, chore: Chore) {
     let desk = Arc::clone(&open.desk);
-    let Chore { pending, mut unresolved, holding, until } = chore;
+    let Chore { pending, mut unresolved, stands, holding, until } = chore;
     if let Some(pending) = pending {
         // Not before the claim has been carried out, or it would be carried out for nobody.
         let deadline = desk.clock.now() + desk.command_timeout;
         match desk.clock.until(deadline, caught(pending)).await.flatten() {
             Some(Ok(Claimed::Granted { .. } | Claimed::Queued { .. })) => {}
-            Some(Ok(_) | Err(StoreError::Refused(_))) if !unresolved => return open.confirm(),
+            Some(Ok(_) | Err(StoreError::Refused(_))) if !unresolved && !stands => {
+                return open.confirm();
+            }
             Some(Err(StoreError::Unreachable(error)))
-                if !unresolved && !error.is_maybe_applied() =>
+                if !unresolved && !stands && !error.is_maybe_applied() =>
             {
                 return open.confirm();
             }
+            Some(Ok(_) | Err(StoreError::Refused(_))) => {}
             Some(_) | None => unresolved = true,
         }
     }

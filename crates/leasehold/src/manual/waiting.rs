@@ -33,8 +33,9 @@
 //!   that is frozen, or cut off, is handed the lock for two seconds to accept it; if it does not, the
 //!   next one is served. After three beats without a look it has lost its place.
 //! - A waiter that gives up (its `wait` is over, its future is dropped, the client is closed) leaves
-//!   the line; if the lock was on its way to it, it is passed on. Other tasks of its process then
-//!   take a new place.
+//!   the line; if the lock was on its way to it, it is passed on. If other tasks of its process wait
+//!   behind it, the next of them has its place.
+//! - A waiter whose future nobody polls holds up nobody: tasks behind it go past it after three beats.
 //! - A client of another library does not know the line: it may take the lock in the moment when
 //!   nobody has it. With a hand-over there is no such moment; after a crash there is. That one of
 //!   them released or took the lock is noticed within a beat, since nothing tells us.

@@ -201,6 +201,11 @@ impl Contest {
         };
     }
 
+    /// Somebody else has found out already that the store does not answer.
+    pub(crate) fn lose_patience(&mut self) {
+        self.patience = Patience::new(Duration::ZERO);
+    }
+
     /// There is news that only the store can make sense of: ask it now.
     pub(crate) fn look_now(&mut self) {
         self.next = Step::Claim;

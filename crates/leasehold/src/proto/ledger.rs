@@ -82,6 +82,13 @@ struct Place {
     seen: StoreTime,
 }
 
+impl Place {
+    /// Whether it has not been seen of late.
+    fn is_stale(&self, now: StoreTime) -> bool {
+        now.since(self.seen) > self.seat.stale
+    }
+}
+
 impl Ledger {
     /// Somebody listens to a channel from now on, or does not any more.
     pub(crate) fn listen(&mut self, channel: &Arc<str>, listens: bool) {
@@ -102,6 +109,22 @@ impl Ledger {
         let Claim { deed, ttl, .. } = claim;
         let tag = deed.tag();
         let value = deed.owner.as_deref().map_or(&*tag, str::as_bytes);
+        let replaces = claim.seat.as_ref().and_then(|seat| seat.replaces);
+        let mut arrival = None;
+        if let Some(replaced) = replaces.filter(|_| deed.owner.is_none()) {
+            // What the one who gave up has is ours: its place, or the lock, if that was on its way.
+            for key in deed.keys.iter() {
+                let mut places = self.line(now, key).places.iter();
+                let place = places.find(|place| place.deed.token == replaced);
+                arrival = place.map(|place| place.arrival).or(arrival);
+                self.leave(now, key, &replaced);
+                if let Some(lock) = self.live(now, key)
+                    && lock.value.starts_with(replaced.as_bytes())
+                {
+                    *lock = Lock { value: tag.clone(), expires_at: now.after(*ttl) };
+                }
+            }
+        }
         for key in deed.keys.iter() {
             // Those who stand in line go first.
             self.serve_if_free(now, key, Some(&deed.token));
@@ -112,7 +135,7 @@ impl Ledger {
             {
                 let holder = lock.holder(now);
                 let holder = self.described(now, key, holder);
-                return self.blocked(now, claim, holder, which);
+                return self.blocked(now, claim, holder, which, arrival);
             }
         }
         for key in deed.keys.iter() {
@@ -130,18 +153,24 @@ impl Ledger {
     }
 
     /// The answer to a claim that somebody is in the way of: it stands in line, if it would wait.
-    fn blocked(&mut self, now: StoreTime, claim: &Claim, holder: Holder, which: usize) -> Claimed {
+    fn blocked(
+        &mut self,
+        now: StoreTime,
+        claim: &Claim,
+        holder: Holder,
+        which: usize,
+        mut arrival: Option<u64>,
+    ) -> Claimed {
         let Claim { deed, seat, .. } = claim;
         let Some(seat) = seat else { return Claimed::Held { holder, which } };
         let mut stands_at = deed.keys.at(which);
-        let mut arrival = None;
         for key in deed.keys.iter() {
             let line = self.line(now, key);
             let place = line.places.iter().find(|place| place.deed.token == deed.token);
             let Some(place) = place else { continue };
             arrival = Some(place.arrival);
             // It may wait for several names: then in the line of one that is taken.
-            if self.live(now, key).is_some() {
+            if self.is_taken(now, key, deed.owner.as_ref()) {
                 stands_at = key;
             } else {
                 self.leave(now, key, &deed.token);
@@ -157,9 +186,32 @@ impl Ledger {
             seen: now,
         };
         self.stand(now, stands_at, place);
-        let line = self.line(now, stands_at);
-        let before = line.places.iter().position(|place| place.deed.token == deed.token);
-        Claimed::Queued { holder, which, seen: now, before: before.unwrap_or(0) }
+        let before = self.standing(now, stands_at, &deed.token);
+        let is_heard = seat.channel.is_empty() || self.listeners.contains(&seat.channel);
+        Claimed::Queued { holder, which, seen: now, before, is_heard }
+    }
+
+    /// How many are before one in line. On the way it takes out whoever is right before it and has
+    /// not been seen of late.
+    fn standing(&mut self, now: StoreTime, key: &Key, token: &Token) -> usize {
+        let rank = |ledger: &mut Self| {
+            let mut places = ledger.line(now, key).places.iter();
+            places.position(|place| place.deed.token == *token).unwrap_or(0)
+        };
+        let before = rank(self);
+        let close = self.line(now, key).places[before.saturating_sub(2)..before].to_vec();
+        for place in close {
+            if place.is_stale(now) {
+                self.leave(now, key, &place.deed.token);
+            }
+        }
+        rank(self)
+    }
+
+    /// Whether somebody else has a lock; an owner's own locks do not stand in its way.
+    fn is_taken(&mut self, now: StoreTime, key: &Key, owner: Option<&Arc<str>>) -> bool {
+        let owner = owner.map(|owner| owner.as_bytes());
+        self.live(now, key).is_some_and(|lock| Some(&*lock.value) != owner)
     }
 
     fn serve_if_free(&mut self, now: StoreTime, key: &Key, asking: Option<&Token>) {
@@ -177,13 +229,14 @@ impl Ledger {
             let token = place.deed.token;
             let is_asking = asking == Some(&token);
             let channel = &place.seat.channel;
-            if now.since(place.seen) > place.seat.stale {
+            if place.is_stale(now) {
                 self.leave(now, key, &token);
             } else if !is_asking && !channel.is_empty() && !self.listeners.contains(channel) {
                 passed_over += 1;
             } else {
                 self.leave(now, key, &token);
-                let taken = place.deed.keys.iter().find(|key| self.live(now, key).is_some());
+                let owner = place.deed.owner.as_ref();
+                let taken = place.deed.keys.iter().find(|key| self.is_taken(now, key, owner));
                 if let Some(taken) = taken.cloned() {
                     self.stand(now, &taken, place);
                 } else {
@@ -364,7 +417,8 @@ impl Ledger {
             tag: place.deed.tag().into(),
             owner: place.deed.owner.as_deref().map(Box::from),
         };
-        let waiters = self.line(now, key).places.iter().map(waiter).collect();
+        let places = self.line(now, key).places.iter();
+        let waiters = places.filter(|place| !place.is_stale(now)).map(waiter).collect();
         let Some(lock) = self.live(now, key) else {
             return Inspection { state: LockState::Free, waiters };
         };

@@ -105,6 +105,8 @@ pub(crate) struct Tenure {
     longest: Duration,
     renewals_until_record: u32,
     recorded: bool,
+    /// It was handed over for this long only, and has not been renewed yet.
+    unconfirmed: Option<Duration>,
     end: Option<End>,
 }
 
@@ -136,6 +138,7 @@ impl Tenure {
             longest: ttl,
             renewals_until_record: 0,
             recorded: false,
+            unconfirmed: None,
             end: None,
         }
     }
@@ -152,7 +155,8 @@ impl Tenure {
     /// asks for less.
     pub(crate) fn ttl_to_hand_on(&self) -> Duration {
         let doubted = self.doubt.map_or(Duration::MAX, |doubt| doubt.ttl);
-        self.ttl.min(self.shortest_in_flight).min(doubted)
+        let unconfirmed = self.unconfirmed.unwrap_or(Duration::MAX);
+        self.ttl.min(self.shortest_in_flight).min(doubted).min(unconfirmed)
     }
 
     /// For how long the store may keep the lease at the most, from the last request on.
@@ -266,6 +270,7 @@ impl Tenure {
         let doubted = self.doubt.map_or(Duration::MAX, |doubt| doubt.ttl);
         let ttl = ticket.ttl.min(self.shortest_in_flight).min(doubted);
         self.settle(&ticket);
+        self.unconfirmed = None;
         match ticket.by {
             By::Keeper { record: true } => self.put_off_record(),
             By::Keeper { record: false } => {
@@ -297,6 +302,7 @@ impl Tenure {
     /// It was handed over for a short while only: the keeper is to confirm it soon, for `ttl`.
     pub(crate) fn confirm_soon(&mut self, now: Moment, ttl: Duration) {
         if self.renewed {
+            self.unconfirmed = Some(self.ttl);
             self.renew_at = self.renew_at.min(now + CONFIRM_AFTER);
             self.planned_at = self.renew_at;
             self.ttl = ttl;

@@ -41,8 +41,9 @@ struct Lease {
 #[derive(Clone, Debug)]
 enum Request {
     Claim(Lease),
-    /// A claim that stands in line if it has to; or a look, if it stands there already.
-    Wait(Lease),
+    /// A claim that stands in line if it has to; or a look, if it stands there already. With
+    /// `replaces`, of one that takes the place of another claimant.
+    Wait(Lease, Option<usize>),
     /// Many in one call, no token twice and without owners.
     ClaimTogether(Vec<Lease>),
     ReleaseTogether(Vec<Lease>),
@@ -76,7 +77,7 @@ enum Request {
 enum Reply {
     Granted,
     HeldAt(usize, Seen),
-    Queued { which: usize, holder: Seen, before: usize },
+    Queued { which: usize, holder: Seen, before: usize, is_heard: bool },
     Kept(Vec<Kept>),
     Done(Vec<bool>),
     Seen(Option<Seen>, Box<[Waiter]>),
@@ -149,7 +150,8 @@ fn request() -> impl Strategy<Value = Request> {
     };
     prop_oneof![
         8 => lease().prop_map(Request::Claim),
-        8 => lease().prop_map(Request::Wait),
+        8 => (lease(), prop::option::weighted(0.2, 0..4usize))
+            .prop_map(|(lease, replaces)| Request::Wait(lease, replaces)),
         3 => crowd().prop_map(Request::ClaimTogether),
         2 => crowd().prop_map(Request::ReleaseTogether),
         3 => leases().prop_map(Request::Renew),
@@ -207,8 +209,17 @@ impl<'a> Both<'a> {
         self.now = StoreTime(self.now.0 + 10);
         let now = self.now;
         match request {
-            Request::Claim(lease) | Request::Wait(lease) => {
-                let seat = matches!(request, Request::Wait(_)).then(|| seat(lease.by));
+            Request::Claim(lease) | Request::Wait(lease, _) => {
+                let seat = match request {
+                    Request::Wait(_, replaces) => {
+                        // Of another, and of nobody's owner.
+                        let replaces = replaces.filter(|by| *by != lease.by && lease.by < 4);
+                        let replaced = replaces.map(|by| Lease { by, ..lease.clone() });
+                        let replaces = replaced.map(|lease| self.deed(&lease).token);
+                        Some(Seat { replaces, ..seat(lease.by) })
+                    }
+                    _ => None,
+                };
                 let claim = Claim { deed: self.deed(lease), ttl: lease.ttl, seat };
                 let here = self.ledger.claim(now, &claim);
                 let there = self.wait(self.store.claim(&claim));
@@ -380,8 +391,8 @@ fn claimed(claimed: Claimed) -> Reply {
     match claimed {
         Claimed::Granted { .. } => Reply::Granted,
         Claimed::Held { holder, which } => Reply::HeldAt(which, seen(holder)),
-        Claimed::Queued { holder, which, before, .. } => {
-            Reply::Queued { which, holder: seen(holder), before }
+        Claimed::Queued { holder, which, before, is_heard, .. } => {
+            Reply::Queued { which, holder: seen(holder), before, is_heard }
         }
         Claimed::LineFull { .. } => panic!("so many?"),
         Claimed::Foreign { type_name, .. } => panic!("a foreign {type_name}"),
@@ -420,7 +431,7 @@ fn seen(holder: Holder) -> Seen {
 fn seat(by: usize) -> Seat {
     let channel = if by % 4 == 1 { "deaf" } else { "" };
     let (accept, stale) = (Duration::from_millis(15_500), Duration::from_secs(25));
-    Seat { channel: channel.into(), accept, stale }
+    Seat { channel: channel.into(), accept, stale, replaces: None }
 }
 
 /// Makes all who wait have been seen earlier.

@@ -97,6 +97,8 @@ pub(crate) struct Seat {
     pub(crate) accept: Duration,
     /// After so long without a look it is taken for gone.
     pub(crate) stale: Duration,
+    /// One who gave up, and whose place it takes, if that is still there. Not for owners.
+    pub(crate) replaces: Option<Token>,
 }
 
 /// News of a hand-over, from the store to one who waits.
@@ -127,6 +129,8 @@ pub(crate) enum Claimed {
         seen: StoreTime,
         /// How many stand before us.
         before: usize,
+        /// Whether anybody listens to our channel.
+        is_heard: bool,
     },
     /// The line of one of the names has no room.
     LineFull {

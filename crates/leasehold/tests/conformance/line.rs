@@ -281,3 +281,53 @@ pub(crate) async fn a_storm_of_waiters_leaves_nothing_behind(one: Client, other:
     })
     .await;
 }
+
+/// It holds one of them already, and is served when the other is free.
+pub(crate) async fn an_owner_does_not_wait_behind_itself_for_several_names(
+    one: Client,
+    other: Client,
+) {
+    let b = one.acquire("b").owner("x").await.unwrap();
+    let held = other.acquire("a").await.unwrap();
+    let both = one.acquire_all(["a", "b"]).owner("x");
+    let both = stand_in_line(&other, both, "a", 1).await;
+    let behind = stand_in_line(&other, other.acquire("a").ttl(ttl(1)), "a", 2).await;
+    held.release().await.unwrap();
+    let both = both.await.unwrap();
+    assert!(both.fence() > b.fence() && !behind.is_finished());
+    b.release().await.unwrap();
+    both.release().await.unwrap();
+    behind.await.unwrap().release().await.unwrap();
+    assert!(is_free(&one, "b").await);
+}
+
+/// The next task of the same process stands where the one that gave up stood.
+pub(crate) async fn a_place_passes_to_the_next_task_when_one_gives_up(one: Client, other: Client) {
+    let held = other.acquire("a").ttl(ttl(9)).await.unwrap();
+    let gives_up = tokio::spawn(one.acquire("a").ttl(ttl(1)).wait(600 * MS).into_future());
+    eventually("it stands", async || one.inspect("a").await.unwrap().waiters().len() == 1).await;
+    let next = tokio::spawn(one.acquire("a").ttl(ttl(1)).into_future());
+    let behind = stand_in_line(&one, other.acquire("a").ttl(ttl(2)), "a", 2).await;
+    gives_up.await.unwrap().unwrap_err();
+    // Another look of the one behind, and of the one that has taken over.
+    tokio::time::sleep(1_200 * MS).await;
+    assert_eq!(one.inspect("a").await.unwrap().waiters().len(), 2);
+    held.release().await.unwrap();
+    let next = next.await.unwrap().unwrap();
+    assert!(!behind.is_finished(), "it was behind the place that passed on");
+    next.release().await.unwrap();
+    behind.await.unwrap().release().await.unwrap();
+}
+
+pub(crate) async fn a_lease_detached_before_it_is_confirmed_says_how_long_it_lasts(
+    one: Client,
+    other: Client,
+) {
+    let held = one.acquire("a").await.unwrap();
+    let next = stand_in_line(&one, other.acquire("a"), "a", 1).await;
+    held.release().await.unwrap();
+    let grant = next.await.unwrap().detach().unwrap();
+    assert!(grant.ttl() == 2 * SECOND || grant.ttl() == 30 * SECOND, "{grant:?}");
+    let lease = one.resume(&grant).ttl(30 * SECOND).await.unwrap();
+    lease.release().await.unwrap();
+}

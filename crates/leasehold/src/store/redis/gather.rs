@@ -32,6 +32,7 @@ use crate::name::FENCE_KEY;
 use crate::race::{First, both, first_of};
 use crate::store::redis::millis;
 use crate::store::{Claim, Seat};
+use crate::token::Token;
 
 /// A request that can share a script call with others of its kind.
 #[derive(Clone, Debug)]
@@ -111,11 +112,12 @@ impl Item {
 /// How one who would wait is to be served; of one who would not, that it would not.
 pub(super) fn add_seat(call: &mut Cmd, seat: Option<&Seat>) {
     match seat {
-        Some(Seat { channel, accept, stale }) => {
+        Some(Seat { channel, accept, stale, replaces }) => {
             call.arg(&**channel).arg(millis(*accept)).arg(millis(*stale));
+            call.arg(replaces.as_ref().map_or(&[][..], Token::as_bytes));
         }
         None => {
-            call.arg("-").arg(0).arg(0);
+            call.arg("-").arg(0).arg(0).arg("");
         }
     }
 }

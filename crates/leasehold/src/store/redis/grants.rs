@@ -12,6 +12,7 @@ use super::reply;
 use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::lobby::{Listening, Lobby};
+use crate::race::{First, first_of};
 
 /// Listens for as long as there is a lobby.
 pub(super) fn listen(
@@ -21,6 +22,7 @@ pub(super) fn listen(
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     let (lobby, channel) = (Arc::downgrade(lobby), Arc::clone(lobby.channel()));
     Box::pin(async move {
+        let _on_duty = OnDuty(Weak::clone(&lobby));
         let mut failures = 0;
         while let Some(there) = lobby.upgrade() {
             drop(there);
@@ -57,11 +59,29 @@ async fn subscribe(client: &Client, channel: &str) -> ::redis::RedisResult<::red
 async fn hear(subscription: ::redis::aio::PubSub, lobby: &Weak<Lobby>) {
     tell(lobby, Listening::Yes);
     let mut messages = pin!(subscription.into_on_message());
-    while let Some(message) = poll_fn(|context| messages.as_mut().poll_next(context)).await {
+    loop {
+        // A connection that the other side has forgotten says nothing, and is not at its end.
+        let Some(there) = lobby.upgrade() else { return };
+        let message = poll_fn(|context| messages.as_mut().poll_next(context));
+        let First::Left(Some(message)) = first_of(message, there.astray()).await else { return };
         let heard_at = Clock::System.now();
         let Some(lobby) = lobby.upgrade() else { return };
         if let Some(hand_over) = reply::hand_over(message.get_payload_bytes()) {
             lobby.deliver(hand_over, heard_at);
+        }
+    }
+}
+
+/// Says so if nobody listens any more although somebody may want it: when the keeper's thread has
+/// died, whoever waits next has it begin anew.
+struct OnDuty(Weak<Lobby>);
+
+impl Drop for OnDuty {
+    fn drop(&mut self) {
+        if let Some(lobby) = self.0.upgrade()
+            && lobby.listening() != Listening::Never
+        {
+            lobby.set_listening(Listening::Not);
         }
     }
 }

@@ -209,11 +209,13 @@ pub(crate) fn claimed(reply: &Value) -> Result<Claimed, StoreError> {
             Value::BulkString(facts),
             Value::BulkString(now),
             Value::Int(before),
+            Value::Int(heard),
         ] => Ok(Claimed::Queued {
             holder: holder(*left, value, facts, &[]),
             which: place(*which),
             seen: StoreTime(number(now).ok_or_else(|| unexpected(reply))?),
             before: usize::try_from(*before).unwrap_or(0),
+            is_heard: *heard != 0,
         }),
         [Value::Int(5), Value::Int(which)] => Ok(Claimed::LineFull { which: place(*which) }),
         _ => Err(unexpected(reply)),

@@ -4,23 +4,24 @@
 -- KEYS  1 the counter; then of all claims the locks, their lines, their places
 -- ARGV  for each claim: how many names; our tag; TTL in milliseconds; and of one who would wait:
 --       the channel on which it hears of a grant ('' if it only looks), milliseconds for which it
---       is granted by a hand-over, milliseconds after which it is taken for gone; of one who
---       would not: '-', 0, 0
+--       is granted by a hand-over, milliseconds after which it is taken for gone, and the token
+--       of one who gave up and whose place it takes, or ''; of one who would not: '-', 0, 0, ''
 -- Reply for each claim:
 --       {1, fence}         they are ours
 --       {2, left, value, which, facts}
 --                          somebody holds one of them (the first is 1), for so many milliseconds
 --                          (-1: without end); its facts, or ''
 --       {3, type, which}   one of the keys is no lock
---       {4, left, value, which, facts, now, before}
+--       {4, left, value, which, facts, now, before, heard}
 --                          the same as 2, and we stand in its line: the server's time in
---                          microseconds, and how many stand before us
+--                          microseconds, how many stand before us, and 1 or 0 whether anybody
+--                          listens to our channel
 --       {5, which}         its line is full
 --
 -- Everything of a claim that can fail comes before its first write: a script is not rolled
 -- back. MGET, unlike GET, does not fail on a key of another type.
 
-local claims, locks = #ARGV / 6, (#KEYS - 1) / 3
+local claims, locks = #ARGV / 7, (#KEYS - 1) / 3
 local seen = redis.call('MGET', unpack(KEYS, 1, 1 + locks))
 counted = seen[1] or 0
 if (tonumber(counted) or 0) + claims >= 9007199254740992 then
@@ -47,9 +48,22 @@ local reply = {}
 local before = 0
 local granted = false
 for claim = 1, claims do
-  local arg = 6 * (claim - 1)
+  local arg = 7 * (claim - 1)
   local count, tag, ttl, channel = ARGV[arg + 1] + 0, ARGV[arg + 2], ARGV[arg + 3], ARGV[arg + 4]
-  local token = string.sub(tag, 1, 22)
+  local token, replaced = string.sub(tag, 1, 22), ARGV[arg + 7]
+  local arrival
+  if replaced ~= '' then
+    -- What the one who gave up has is ours: its place, or the lock, if that was on its way.
+    for i = before + 1, before + count do
+      arrival = redis.call('ZSCORE', KEYS[1 + locks + i], replaced) or arrival
+      leave(name(i), replaced)
+      local value = redis.call('MGET', KEYS[1 + i])[1]
+      if value and string.sub(value, 1, 22) == replaced then
+        redis.call('SET', KEYS[1 + i], tag, 'PX', ttl)
+      end
+      seen[1 + i] = redis.call('MGET', KEYS[1 + i])[1]
+    end
+  end
   if has_lines then
     -- Those who stand in line go first.
     for i = before + 1, before + count do
@@ -109,7 +123,7 @@ for claim = 1, claims do
       local left = redis.call('PTTL', lock)
       reply[claim] = {2, left, holder, blocked - before, facts_of(lock)}
       if channel ~= '-' then
-        local names, stands_at, arrival = {}, blocked, nil
+        local names, stands_at = {}, blocked
         for i = before + 1, before + count do
           names[i - before] = name(i)
           local score = has_lines and redis.call('ZSCORE', KEYS[1 + locks + i], token)
@@ -130,9 +144,8 @@ for claim = 1, claims do
             tag = tag, owner = '', names = names, arrival = arrival
           })
           has_lines = true
-          local rank = redis.call('ZRANK', KEYS[1 + locks + stands_at], token)
-          local now = string.format('%.0f', micros())
-          reply[claim] = {4, left, holder, blocked - before, reply[claim][5], now, rank}
+          local now, rank, heard = standing(name(stands_at), token, channel)
+          reply[claim] = {4, left, holder, blocked - before, reply[claim][5], now, rank, heard}
         end
       end
     end

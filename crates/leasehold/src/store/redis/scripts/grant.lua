@@ -112,13 +112,29 @@ local function enter(name, owner, tag, ttl, fence, since, is_entered)
   settle(lock, facts, holds)
 end
 
--- Which of several names is not free; nil if all are.
-local function busy(names)
+-- Whether somebody else has a lock; an owner's own locks do not stand in its way.
+local function is_taken(lock, owner)
+  local value = redis.call('MGET', lock)[1]
+  return value and value ~= owner or not value and redis.call('EXISTS', lock) == 1
+end
+
+-- Which of several names somebody else has; nil if nobody has any.
+local function taken_of(names, owner)
   for i = 1, #names do
-    if redis.call('EXISTS', names[i][1]) == 1 then
+    if is_taken(names[i][1], owner) then
       return i
     end
   end
+end
+
+-- Whether anybody hears what is told to a place. One without a channel looks by itself. Who may
+-- not ask takes it for granted.
+local function is_heard(channel)
+  if channel == '' then
+    return true
+  end
+  local count = redis.pcall('PUBSUB', 'NUMSUB', channel)
+  return count.err ~= nil or count[2] ~= 0
 end
 
 local function leave(name, token)
@@ -140,6 +156,29 @@ local function stand(name, token, place)
   redis.call('PEXPIRE', name[3], 60000)
 end
 
+-- What a token wants, if it stands in this line and has been seen of late. One that has not is
+-- taken out.
+local function place_of(name, token)
+  local packed = redis.call('HGET', name[3], token)
+  local place = packed and cmsgpack.unpack(packed)
+  if place and millis() - place.seen <= place.stale then
+    return place
+  end
+  leave(name, token)
+end
+
+-- How one stands: the server's time, how many are before it, whether anybody listens to its
+-- channel. On the way it takes out whoever is before it and has not been seen of late.
+local function standing(name, token, channel)
+  local rank = redis.call('ZRANK', name[2], token)
+  for _, before in ipairs(redis.call('ZRANGE', name[2], math.max(rank - 2, 0), rank)) do
+    if before ~= token and not place_of(name, before) then
+      rank = rank - 1
+    end
+  end
+  return string.format('%.0f', micros()), rank, is_heard(channel) and 1 or 0
+end
+
 -- Hands a free lock to the first in its line who can take it, and answers the token; that of
 -- `asking`, who runs this script, is not told by a message. Nobody listening is passed over;
 -- nobody seen for three beats is taken out; who waits for several names and cannot have all of
@@ -152,14 +191,11 @@ local function serve(name, asking)
     if not token then
       return nil
     end
-    local packed = redis.call('HGET', name[3], token)
-    local place = packed and cmsgpack.unpack(packed)
-    if not place or millis() - place.seen > place.stale then
-      leave(name, token)
-    elseif token ~= asking and place.channel ~= '' and redis.call('PUBSUB', 'NUMSUB', place.channel)[2] == 0 then
+    local place = place_of(name, token)
+    if place and token ~= asking and not is_heard(place.channel) then
       passed_over = passed_over + 1
-    else
-      local taken = place.names[2] and busy(place.names)
+    elseif place then
+      local taken = place.names[2] and taken_of(place.names, place.owner)
       leave(name, token)
       if taken then
         stand(place.names[taken], token, place)
@@ -171,14 +207,16 @@ local function serve(name, asking)
         local shown = string.format('%.0f', fence)
         for _, granted in ipairs(place.names) do
           if place.owner ~= '' then
-            enter(granted, place.owner, place.tag, place.accept, shown)
+            local is_entered = redis.call('EXISTS', granted[1]) == 1
+            enter(granted, place.owner, place.tag, place.accept, shown, nil, is_entered)
           else
             redis.call('SET', granted[1], place.tag, 'PX', place.accept)
           end
         end
         if token ~= asking and place.channel ~= '' then
           local when = string.format('%.0f', micros())
-          redis.call('PUBLISH', place.channel, table.concat({token, shown, when, place.accept}, ' '))
+          -- If it cannot be told, it finds out by looking.
+          redis.pcall('PUBLISH', place.channel, table.concat({token, shown, when, place.accept}, ' '))
         end
         return token
       end

@@ -10,10 +10,12 @@
 -- The line is the list of those who wait, the first first: the tag and the owner ('') of each.
 
 local line = {}
-for i, token in ipairs(redis.call('ZRANGE', KEYS[3], 0, 9999)) do
+for _, token in ipairs(redis.call('ZRANGE', KEYS[3], 0, 9999)) do
   local packed = redis.call('HGET', KEYS[4], token)
-  local place = packed and cmsgpack.unpack(packed) or {tag = token, owner = ''}
-  line[i] = {place.tag, place.owner}
+  local place = packed and cmsgpack.unpack(packed)
+  if place and millis() - place.seen <= place.stale then
+    line[#line + 1] = {place.tag, place.owner}
+  end
 end
 local seen = redis.call('MGET', KEYS[2], KEYS[5])
 if seen[1] then

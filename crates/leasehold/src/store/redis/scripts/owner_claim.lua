@@ -39,7 +39,7 @@ for i, name in ipairs(names) do
         local score = redis.call('ZSCORE', names[k][2], token)
         if score then
           arrival = score
-          if redis.call('EXISTS', names[k][1]) == 1 then
+          if is_taken(names[k][1], owner) then
             stands_at = k
           else
             leave(names[k], token)
@@ -53,8 +53,8 @@ for i, name in ipairs(names) do
           seen = millis(), stale = ARGV[6] + 0, accept = ARGV[5], channel = channel,
           tag = tag, owner = owner, names = names, arrival = arrival
         })
-        local rank = redis.call('ZRANK', names[stands_at][2], token)
-        reply = {4, left, seen[1], i, seen[2] or '', string.format('%.0f', micros()), rank}
+        local now, rank, heard = standing(names[stands_at], token, channel)
+        reply = {4, left, seen[1], i, seen[2] or '', now, rank, heard}
       end
     end
     keep_fence()
