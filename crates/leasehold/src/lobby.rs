@@ -146,6 +146,9 @@ impl Lobby {
     pub(crate) fn set_listening(&self, listening: Listening) {
         let chairs: Vec<_> = {
             let mut state = self.lock();
+            if state.listening == listening {
+                return;
+            }
             state.listening = listening;
             state.chairs.values().cloned().collect()
         };

@@ -3,6 +3,7 @@
 
 #![cfg(all(feature = "redis", target_os = "linux"))]
 
+use std::future::IntoFuture;
 use std::time::Duration;
 
 use leasehold::LossReason;
@@ -53,4 +54,31 @@ async fn a_server_clock_set_back_is_flagged_and_mended() {
     let next = client.acquire("a").await.unwrap();
     assert!(next.fence() > fence, "fences grow although the clock went back");
     next.release().await.unwrap();
+}
+
+/// Fault row 4 with waiters: a hand-over whose times make no sense is confirmed before it is used.
+#[tokio::test]
+async fn a_clock_that_is_set_while_somebody_waits_gives_nobody_more_time() {
+    for ahead in [true, false] {
+        let clock = ServerClock::new();
+        let server = ServerOptions::default().clock(&clock).start();
+        let one = leasehold::connect(&server.url()).await.unwrap();
+        let other = leasehold::connect(&server.url()).await.unwrap();
+        let held = one.acquire("a").ttl(600 * SECOND).await.unwrap();
+        let waiting = tokio::spawn(other.acquire("a").ttl(20 * SECOND).into_future());
+        eventually("it waits", async || !one.inspect("a").await.unwrap().waiters().is_empty())
+            .await;
+        if ahead {
+            clock.set_ahead(30 * SECOND);
+        } else {
+            clock.set_behind(30 * SECOND);
+        }
+        let fence = held.fence();
+        held.release().await.unwrap();
+        let lease = waiting.await.unwrap().unwrap();
+        assert!(lease.fence() > fence, "ahead: {ahead}");
+        let valid_for = lease.valid_for();
+        assert!(valid_for <= lease.remaining().await.unwrap() + SECOND, "ahead: {ahead}");
+        lease.release().await.unwrap();
+    }
 }

@@ -29,8 +29,12 @@ pub(super) fn listen(
             let connecting = subscribe(&client, &channel);
             match Clock::System.until(Clock::System.now() + connect_timeout, connecting).await {
                 Some(Ok(subscription)) => {
-                    failures = 0;
+                    let since = Clock::System.now();
                     hear(subscription, &lobby).await;
+                    // One that is of no use, time after time, is not to be remade in a hurry.
+                    if Clock::System.now().since(since) > LASTING {
+                        failures = 0;
+                    }
                 }
                 Some(Err(error)) => {
                     tracing::debug!(%error, "no subscription for hand-overs");
@@ -91,5 +95,8 @@ fn tell(lobby: &Weak<Lobby>, listening: Listening) {
         lobby.set_listening(listening);
     }
 }
+
+/// A subscription that lasted this long was a good one.
+const LASTING: Duration = Duration::from_secs(5);
 
 const RETRY_PACE: Backoff = Backoff::exponential(Duration::from_millis(20), Duration::from_secs(1));
