@@ -6,7 +6,7 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use leasehold::{Acquire, AcquireError, Client, Lease, LossReason, RefusalCause};
-use leasehold_testing::{Process, RedisServer, eventually};
+use leasehold_testing::{Fault, FaultProxy, Process, RedisServer, eventually};
 use tokio::task::JoinHandle;
 
 const MS: Duration = Duration::from_millis(1);
@@ -294,4 +294,37 @@ async fn places_of_the_dead_do_not_pile_up() {
     let _waiting = stand_in_line(&server, client.acquire("order").ttl(31 * SECOND), 4).await;
     eventually("only the living are left", async || waiters(&server, "order") == 1).await;
     assert_eq!(client.inspect("order").await.unwrap().waiters().len(), 1);
+}
+
+/// Fault rows 6, 11 and 26: whatever message of a turn is lost or cut, at whatever byte, the waiter
+/// is served once and gives back once.
+#[tokio::test]
+async fn a_turn_cut_at_any_message_is_had_once() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::start(&server.address());
+    let direct = connect(&server).await;
+    let client = leasehold::connect(&proxy.url()).await.unwrap();
+    client.acquire("order").await.unwrap().release().await.unwrap();
+    let requests = (0..330).step_by(41).map(Fault::CutRequest);
+    let replies = (0..120).step_by(23).map(Fault::CutReply);
+    let mut last_fence = 0;
+    for fault in requests.chain(replies).chain([Fault::LoseReply, Fault::DelayReply(300 * MS)]) {
+        // What stands in line, looks, or is granted.
+        let held = direct.acquire("order").await.unwrap();
+        proxy.strike_once("order", fault);
+        let waiting = tokio::spawn(client.acquire("order").into_future());
+        eventually("it stands in line", async || waiters(&server, "order") == 1).await;
+        held.release().await.unwrap();
+        let lease = waiting.await.unwrap().unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+        assert!(lease.fence() > last_fence, "{fault:?}");
+        last_fence = lease.fence();
+        let behind = stand_in_line(&server, direct.acquire("order"), 1).await;
+        // What confirms it, or gives it back.
+        proxy.strike_once("order", fault);
+        tokio::time::sleep(60 * MS).await;
+        lease.release().await.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+        behind.await.unwrap().release().await.unwrap();
+        proxy.heal();
+    }
+    eventually("nothing is left", async || server.keys() == ["leasehold:1:fence"]).await;
 }
