@@ -15,6 +15,7 @@ mod round_trip;
 mod server_info;
 mod server_time;
 mod spread;
+mod waiting;
 
 use std::process::ExitCode;
 
@@ -22,7 +23,7 @@ use leasehold_testing::RedisServer;
 
 use crate::flavour::Flavour;
 
-const USAGE: &str = "usage: leasehold-bench [round-trip | many-tasks | server-time | hot-name | leases [COUNT] [SECONDS]]";
+const USAGE: &str = "usage: leasehold-bench [round-trip | many-tasks | server-time | hot-name | waiting | leases [COUNT] [SECONDS]]";
 
 enum Command {
     /// Everything but the long one.
@@ -30,6 +31,7 @@ enum Command {
     RoundTrip,
     ManyTasks,
     ServerTime,
+    Waiting,
     HotName,
     /// One of the processes of `HotName`.
     HotWaiters {
@@ -74,6 +76,12 @@ fn main() -> ExitCode {
         Command::RoundTrip => round_trip(&server),
         Command::ManyTasks => many_tasks(&server),
         Command::ServerTime => server_time(&server),
+        Command::Waiting => {
+            println!("A lock changes hands between two clients, two worker threads:\n");
+            waiting::latency(&server);
+            println!("\n10,000 waiters of one client, each for a name of its own:\n");
+            waiting::idle(&server);
+        }
         Command::Leases { count, seconds } => {
             println!(
                 "{count} leases of one client, TTL 30 s, held for {seconds} s. None may be lost.\n"
@@ -95,6 +103,7 @@ impl Command {
             ["many-tasks"] => Self::ManyTasks,
             ["server-time"] => Self::ServerTime,
             ["hot-name"] => Self::HotName,
+            ["waiting"] => Self::Waiting,
             ["hot-waiters", url, waiters] => {
                 Self::HotWaiters { url: (*url).to_owned(), waiters: waiters.parse().ok()? }
             }

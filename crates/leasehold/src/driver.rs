@@ -141,6 +141,7 @@ impl Driver {
         // Tasks that want the same name on the same terms ask one after the other.
         let shares_a_place =
             in_line && !keys.is_several() && request.owner.is_none() && request.renewed;
+        let _leaving = Leaving(self);
         let turn = match shares_a_place {
             true => self.turn(keys.first(), ttl, beat, contest.give_up_at()).await,
             false => None,
@@ -148,7 +149,6 @@ impl Driver {
         if turn.as_ref().is_some_and(|turn| turn.has_failed(self.clock.now(), self.patience)) {
             contest.lose_patience();
         }
-        let _leaving = Leaving(self);
         let mut pursuit = Pursuit::new(self, keys, &request, ttl, turn);
         let (mut held, mut failed) = (None, None::<Unreachable>);
         loop {
@@ -175,7 +175,9 @@ impl Driver {
                     return Ok(Err(Busy { name, waited, tries, holder }));
                 }
                 Step::Unreachable => {
-                    pursuit.finds_no_store();
+                    if contest.is_store_gone(self.clock.now()) {
+                        pursuit.finds_no_store();
+                    }
                     return Err(failed.expect("unreachable only after a failure").into());
                 }
                 Step::Claim => {
@@ -246,11 +248,12 @@ impl Driver {
         beat: Duration,
         give_up_at: Moment,
     ) -> Option<Turn> {
-        let longest = 3 * beat;
-        let mut turn = self.lobby.sit_down(key, ttl);
+        // A store that is slow to answer does not make a sleeper of whoever asks it.
+        let longest = (3 * beat).max(2 * self.command_timeout);
+        let mut turn = self.lobby.sit_down(key, ttl, self.clock.now());
         let mut comes = pin!(turn.comes());
         loop {
-            let until = give_up_at.min(self.clock.now() + longest);
+            let until = give_up_at.min(turn.is_asleep_at(longest));
             let has_come = first_of(comes.as_mut(), self.closing());
             let has_come = self.clock.until(until, has_come).await;
             let now = self.clock.now();
@@ -260,7 +263,7 @@ impl Driver {
                     return Some(turn);
                 }
                 Some(First::Right(())) => return None,
-                None if now >= give_up_at || turn.is_asleep(now, longest) => return None,
+                None if now >= give_up_at || now >= turn.is_asleep_at(longest) => return None,
                 None => {}
             }
         }
@@ -408,6 +411,9 @@ impl Driver {
         self.closing.notify_waiters();
         // At once, so that a caller who gives up on us has closed all the same.
         self.keeper.begin_close();
+        for (key, ttl, token) in self.lobby.take_all_left() {
+            self.forget_place(key, ttl, token);
+        }
         let no_claims = async {
             loop {
                 let done = self.claim_done.notified();
@@ -507,6 +513,9 @@ impl<'a> Pursuit<'a> {
     async fn take_seat(&mut self, beat: Duration, is_held: bool, give_up_at: Moment) {
         let driver = self.driver;
         let lobby = &driver.lobby;
+        if !is_held && !lobby.has_listened() {
+            return; // whoever never has to wait needs no subscription
+        }
         let mut listening = lobby.listening();
         if listening == Listening::Not {
             driver.keeper.listen(lobby);
@@ -610,6 +619,9 @@ impl<'a> Pursuit<'a> {
         let outcome = self.driver.clock.until(deadline, pending.as_mut()).await;
         self.pending = None;
         let outcome = outcome.unwrap_or_else(|| Err(self.driver.unanswered(sent_at)));
+        if let (Some(turn), Ok(_)) = (&self.turn, &outcome) {
+            turn.is_answered();
+        }
         self.unresolved |= outcome.as_ref().is_err_and(StoreError::is_maybe_applied);
         if matches!(outcome, Ok(Claimed::Granted { .. } | Claimed::Queued { .. }))
             && self.claim.seat.is_some()

@@ -101,7 +101,7 @@ impl Lobby {
     }
 
     /// A place on the bench of `key`, to wait on for one's turn.
-    pub(crate) fn sit_down(self: &Arc<Self>, key: &Key, ttl: Duration) -> Turn {
+    pub(crate) fn sit_down(self: &Arc<Self>, key: &Key, ttl: Duration, now: Moment) -> Turn {
         let bench = {
             let mut state = self.lock();
             let bench = state.benches.entry((key.clone(), ttl)).or_insert_with(|| {
@@ -111,12 +111,31 @@ impl Lobby {
             Arc::clone(bench)
         };
         lock(&bench.at).behind += 1;
-        Turn { lobby: Arc::clone(self), key: (key.clone(), ttl), bench, permit: None }
+        let (lobby, key) = (Arc::clone(self), (key.clone(), ttl));
+        Turn { lobby, key, bench: Some(bench), permit: None, since: now }
     }
 
     /// Places that nobody wants any more.
     pub(crate) fn take_orphans(&self) -> Vec<(Key, Duration, Token)> {
         std::mem::take(&mut self.lock().orphans)
+    }
+
+    /// All places that were left to somebody: nobody is to have them.
+    pub(crate) fn take_all_left(&self) -> Vec<(Key, Duration, Token)> {
+        let benches: Vec<_> = {
+            let state = self.lock();
+            state.benches.iter().map(|(key, bench)| (key.clone(), Arc::clone(bench))).collect()
+        };
+        let mut left = self.take_orphans();
+        for ((key, ttl), bench) in benches {
+            left.extend(lock(&bench.at).left.take().map(|token| (key, ttl, token)));
+        }
+        left
+    }
+
+    /// Whether anybody has had hand-overs listened for.
+    pub(crate) fn has_listened(&self) -> bool {
+        self.lock().listening != Listening::Not
     }
 
     pub(crate) fn sit(self: &Arc<Self>, token: Token) -> Seated {
@@ -221,15 +240,25 @@ impl Chair {
 pub(crate) struct Turn {
     lobby: Arc<Lobby>,
     key: (Key, Duration),
-    bench: Arc<Bench>,
+    /// Until it is dropped.
+    bench: Option<Arc<Bench>>,
     permit: Option<OwnedSemaphorePermit>,
+    since: Moment,
 }
 
 impl Turn {
+    fn at(&self) -> MutexGuard<'_, Sitting> {
+        lock(&self.bench().at)
+    }
+
+    fn bench(&self) -> &Arc<Bench> {
+        self.bench.as_ref().expect("it is there until it is dropped")
+    }
+
     /// Waits until it has come, in the order in which this was first polled. Polled to its end, it
     /// has to [`begin`](Self::begin).
     pub(crate) fn comes(&self) -> impl Future<Output = Option<OwnedSemaphorePermit>> + use<> {
-        let turn = Arc::clone(&self.bench.turn);
+        let turn = Arc::clone(&self.bench().turn);
         // Never closed, so there is always a permit in the end.
         async move { turn.acquire_owned().await.ok() }
     }
@@ -237,31 +266,36 @@ impl Turn {
     pub(crate) fn begin(&mut self, permit: Option<OwnedSemaphorePermit>) {
         if permit.is_some() && self.permit.is_none() {
             self.permit = permit;
-            lock(&self.bench.at).behind -= 1;
+            self.at().behind -= 1;
         }
     }
 
-    /// Whether whoever has the turn has not asked the store for that long. A future that nobody
+    /// When whoever has the turn will not have asked the store for that long. A future that nobody
     /// polls must not hold up the others.
-    pub(crate) fn is_asleep(&self, now: Moment, longest: Duration) -> bool {
-        lock(&self.bench.at).looked_at.is_none_or(|at| now.since(at) > longest)
+    pub(crate) fn is_asleep_at(&self, longest: Duration) -> Moment {
+        self.at().looked_at.unwrap_or(self.since) + longest
     }
 
     /// Whoever has the turn asks the store now.
     pub(crate) fn looks(&self, now: Moment) {
         if self.permit.is_some() {
-            lock(&self.bench.at).looked_at = Some(now);
+            self.at().looked_at = Some(now);
         }
+    }
+
+    /// The store has answered.
+    pub(crate) fn is_answered(&self) {
+        self.at().failed_at = None;
     }
 
     /// The place that the one before has left.
     pub(crate) fn take_left(&self) -> Option<Token> {
-        self.permit.as_ref().and_then(|_| lock(&self.bench.at).left.take())
+        self.permit.as_ref().and_then(|_| self.at().left.take())
     }
 
     /// Leaves a place in the store's line to whoever is next, if anybody is.
     pub(crate) fn leave(&self, place: Token) -> bool {
-        let mut at = lock(&self.bench.at);
+        let mut at = self.at();
         let is_left = self.permit.is_some() && at.behind > 0 && at.left.is_none();
         if is_left {
             at.left = Some(place);
@@ -271,18 +305,18 @@ impl Turn {
 
     /// The store does not answer: those behind need not find that out at leisure.
     pub(crate) fn fails(&self, now: Moment) {
-        lock(&self.bench.at).failed_at = Some(now);
+        self.at().failed_at = Some(now);
     }
 
     /// Whether the store has not answered one before us, in that time.
     pub(crate) fn has_failed(&self, now: Moment, of_late: Duration) -> bool {
-        lock(&self.bench.at).failed_at.is_some_and(|at| now.since(at) < of_late)
+        self.at().failed_at.is_some_and(|at| now.since(at) < of_late)
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut at = lock(&self.bench.at);
+        let mut at = self.at();
         if self.permit.is_none() {
             at.behind -= 1;
         }
@@ -291,8 +325,9 @@ impl Drop for Turn {
         self.permit = None;
         let mut state = self.lobby.lock();
         state.orphans.extend(orphan.map(|token| (self.key.0.clone(), self.key.1, token)));
-        // The map's and ours: nobody else has it.
-        if state.benches.get(&self.key).is_some_and(|bench| Arc::strong_count(bench) == 2) {
+        // Only the map has it: nobody else sits there.
+        self.bench = None;
+        if state.benches.get(&self.key).is_some_and(|bench| Arc::strong_count(bench) == 1) {
             state.benches.remove(&self.key);
         }
     }

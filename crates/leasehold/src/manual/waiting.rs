@@ -339,7 +339,7 @@
 //!   number of those who wait. Waiting costs one request in a beat.
 //! - The lock changes hands in about one round trip and one message.
 //! - A client that waits has one more connection, for messages. On a connection or a factory of your
-//!   own there is none, unless you give a [`keeper_url`](crate::Builder::keeper_url): then waiters
+//!   own there is none, unless you give a `keeper_url`: then waiters
 //!   only look, and a lock that is free may be found a beat late. The order is the same.
 //! - Holding shorter helps more than anything else.
 //!

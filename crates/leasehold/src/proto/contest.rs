@@ -102,11 +102,6 @@ impl Patience {
         self.since.is_some()
     }
 
-    /// The store has answered.
-    fn handle_answer(&mut self) {
-        *self = Self::new(self.longest);
-    }
-
     /// The store has failed. When to ask again; `None` once it has failed for too long, or if
     /// that would be after `limit`.
     pub(crate) fn handle_failed(
@@ -178,7 +173,7 @@ impl Contest {
     /// randomness.
     pub(crate) fn handle_held(&mut self, now: Moment, free: Free, before: usize, chance: f64) {
         self.tries = self.tries.saturating_add(1);
-        self.patience.handle_answer();
+        self.patience = Patience::new(self.terms.patience);
         let endless = free == Free::Never
             && self.give_up_at == Moment::NEVER
             && !self.terms.pace.limits_tries();
@@ -201,9 +196,17 @@ impl Contest {
         };
     }
 
-    /// Somebody else has found out already that the store does not answer.
+    /// Somebody else has found out already that the store does not answer: until it does, one more
+    /// try after the first is enough.
     pub(crate) fn lose_patience(&mut self) {
-        self.patience = Patience::new(Duration::ZERO);
+        self.patience = Patience::new(SHORTEST_PAUSE);
+    }
+
+    /// Whether the store has failed for as long as patience lasts, and not only until the end of
+    /// the wait.
+    pub(crate) fn is_store_gone(&self, now: Moment) -> bool {
+        let since = self.patience.since.unwrap_or(now);
+        now + LONGEST_RETRY_PAUSE >= since + self.terms.patience
     }
 
     /// There is news that only the store can make sense of: ask it now.
@@ -249,8 +252,8 @@ impl Contest {
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LOOK_APART: Duration = Duration::from_millis(5);
 
-const RETRY_PACE: Backoff =
-    Backoff::exponential(Duration::from_millis(20), Duration::from_millis(200));
+const LONGEST_RETRY_PAUSE: Duration = Duration::from_millis(200);
+const RETRY_PACE: Backoff = Backoff::exponential(Duration::from_millis(20), LONGEST_RETRY_PAUSE);
 
 #[cfg(test)]
 mod tests {

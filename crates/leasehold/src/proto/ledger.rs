@@ -110,14 +110,19 @@ impl Ledger {
         let tag = deed.tag();
         let value = deed.owner.as_deref().map_or(&*tag, str::as_bytes);
         let replaces = claim.seat.as_ref().and_then(|seat| seat.replaces);
-        let mut arrival = None;
-        if let Some(replaced) = replaces.filter(|_| deed.owner.is_none()) {
+        if let (Some(replaced), Some(seat)) = (replaces, &claim.seat)
+            && deed.owner.is_none()
+        {
             // What the one who gave up has is ours: its place, or the lock, if that was on its way.
             for key in deed.keys.iter() {
                 let mut places = self.line(now, key).places.iter();
                 let place = places.find(|place| place.deed.token == replaced);
-                arrival = place.map(|place| place.arrival).or(arrival);
+                let arrival = place.map(|place| place.arrival);
                 self.leave(now, key, &replaced);
+                if let Some(arrival) = arrival {
+                    let (deed, seat) = (Arc::clone(deed), seat.clone());
+                    self.stand(now, key, Place { arrival, deed, seat, seen: now });
+                }
                 if let Some(lock) = self.live(now, key)
                     && lock.value.starts_with(replaced.as_bytes())
                 {
@@ -135,7 +140,7 @@ impl Ledger {
             {
                 let holder = lock.holder(now);
                 let holder = self.described(now, key, holder);
-                return self.blocked(now, claim, holder, which, arrival);
+                return self.blocked(now, claim, holder, which);
             }
         }
         for key in deed.keys.iter() {
@@ -153,17 +158,11 @@ impl Ledger {
     }
 
     /// The answer to a claim that somebody is in the way of: it stands in line, if it would wait.
-    fn blocked(
-        &mut self,
-        now: StoreTime,
-        claim: &Claim,
-        holder: Holder,
-        which: usize,
-        mut arrival: Option<u64>,
-    ) -> Claimed {
+    fn blocked(&mut self, now: StoreTime, claim: &Claim, holder: Holder, which: usize) -> Claimed {
         let Claim { deed, seat, .. } = claim;
         let Some(seat) = seat else { return Claimed::Held { holder, which } };
         let mut stands_at = deed.keys.at(which);
+        let mut arrival = None;
         for key in deed.keys.iter() {
             let line = self.line(now, key);
             let place = line.places.iter().find(|place| place.deed.token == deed.token);

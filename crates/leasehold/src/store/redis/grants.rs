@@ -21,8 +21,9 @@ pub(super) fn listen(
     lobby: &Arc<Lobby>,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     let (lobby, channel) = (Arc::downgrade(lobby), Arc::clone(lobby.channel()));
+    let on_duty = OnDuty(Weak::clone(&lobby));
     Box::pin(async move {
-        let _on_duty = OnDuty(Weak::clone(&lobby));
+        let _on_duty = on_duty;
         let mut failures = 0;
         while let Some(there) = lobby.upgrade() {
             drop(there);

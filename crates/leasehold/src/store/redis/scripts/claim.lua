@@ -18,8 +18,7 @@
 --                          listens to our channel
 --       {5, which}         its line is full
 --
--- Everything of a claim that can fail comes before its first write: a script is not rolled
--- back. MGET, unlike GET, does not fail on a key of another type.
+-- Everything of a claim that can fail comes before it takes a lock: a script is not rolled back. MGET, unlike GET, does not fail on a key of another type.
 
 local claims, locks = #ARGV / 7, (#KEYS - 1) / 3
 local seen = redis.call('MGET', unpack(KEYS, 1, 1 + locks))
@@ -51,12 +50,27 @@ for claim = 1, claims do
   local arg = 7 * (claim - 1)
   local count, tag, ttl, channel = ARGV[arg + 1] + 0, ARGV[arg + 2], ARGV[arg + 3], ARGV[arg + 4]
   local token, replaced = string.sub(tag, 1, 22), ARGV[arg + 7]
-  local arrival
+
+  local function place(arrival)
+    local names = {}
+    for i = 1, count do
+      names[i] = name(before + i)
+    end
+    return {
+      seen = millis(), stale = ARGV[arg + 6] + 0, accept = ARGV[arg + 5], channel = channel,
+      tag = tag, owner = '', names = names, arrival = arrival
+    }
+  end
+
   if replaced ~= '' then
     -- What the one who gave up has is ours: its place, or the lock, if that was on its way.
     for i = before + 1, before + count do
-      arrival = redis.call('ZSCORE', KEYS[1 + locks + i], replaced) or arrival
+      local arrival = redis.call('ZSCORE', KEYS[1 + locks + i], replaced)
       leave(name(i), replaced)
+      if arrival then
+        stand(name(i), token, place(arrival))
+        has_lines = true
+      end
       local value = redis.call('MGET', KEYS[1 + i])[1]
       if value and string.sub(value, 1, 22) == replaced then
         redis.call('SET', KEYS[1 + i], tag, 'PX', ttl)
@@ -123,9 +137,8 @@ for claim = 1, claims do
       local left = redis.call('PTTL', lock)
       reply[claim] = {2, left, holder, blocked - before, facts_of(lock)}
       if channel ~= '-' then
-        local names, stands_at = {}, blocked
+        local stands_at, arrival = blocked, nil
         for i = before + 1, before + count do
-          names[i - before] = name(i)
           local score = has_lines and redis.call('ZSCORE', KEYS[1 + locks + i], token)
           if score then
             arrival = score
@@ -139,10 +152,7 @@ for claim = 1, claims do
         if not arrival and redis.call('ZCARD', KEYS[1 + locks + stands_at]) >= 100000 then
           reply[claim] = {5, blocked - before}
         else
-          stand(name(stands_at), token, {
-            seen = millis(), stale = ARGV[arg + 6] + 0, accept = ARGV[arg + 5], channel = channel,
-            tag = tag, owner = '', names = names, arrival = arrival
-          })
+          stand(name(stands_at), token, place(arrival))
           has_lines = true
           local now, rank, heard = standing(name(stands_at), token, channel)
           reply[claim] = {4, left, holder, blocked - before, reply[claim][5], now, rank, heard}
