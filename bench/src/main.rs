@@ -77,10 +77,10 @@ fn main() -> ExitCode {
         Command::ManyTasks => many_tasks(&server),
         Command::ServerTime => server_time(&server),
         Command::Waiting => {
-            println!("A lock changes hands between two clients, two worker threads:\n");
-            waiting::latency(&server);
-            println!("\n10,000 waiters of one client, each for a name of its own:\n");
+            println!("10,000 waiters of one client, each for a name of its own:\n");
             waiting::idle(&server);
+            println!("\nA lock changes hands between two clients, two worker threads:\n");
+            waiting::latency(&server);
         }
         Command::Leases { count, seconds } => {
             println!(

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use leasehold::{Backoff, Client};
+use leasehold::Client;
 
 const ITEMS: i64 = 100;
 const BUYERS: usize = 1_000;
@@ -82,8 +82,7 @@ async fn buy(shop: Arc<Shop>) {
 }
 
 async fn buy_under_a_lease(locks: Client, shop: Arc<Shop>) {
-    let pace = Backoff::exponential(Duration::from_millis(2), Duration::from_millis(100));
-    let lease = locks.acquire("stock:1001").retry(pace).await.expect("the store is there");
+    let lease = locks.acquire("stock:1001").await.expect("the store is there");
     if shop.last_fence.fetch_max(lease.fence(), Ordering::SeqCst) < lease.fence() {
         buy(Arc::clone(&shop)).await;
     } else {
