@@ -19,7 +19,7 @@ use crate::token::Token;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StoreTime(pub(crate) u64);
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     locks: HashMap<Key, Lock>,
     /// What holders have told of themselves. They say whose they are: those of a holder who
@@ -39,27 +39,27 @@ pub(crate) struct Ledger {
     sweep_at: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Lock {
     value: Vec<u8>,
     expires_at: StoreTime,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct KeptFacts {
     of: FactsOf,
     facts: Facts,
     expires_at: StoreTime,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 enum FactsOf {
     Token(Token),
     Owner(Arc<str>),
 }
 
 /// The acquisitions of one owner on one lock, each with its own end.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Holds {
     ends: HashMap<Vec<u8>, StoreTime>,
     /// Whether a plain client has it too, for as long as the lock lasts.
@@ -67,7 +67,7 @@ struct Holds {
     expires_at: StoreTime,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Line {
     places: Vec<Place>,
     expires_at: StoreTime,
@@ -539,6 +539,18 @@ impl Ledger {
         }
         self.holds.remove(key);
         self.facts.remove(key);
+    }
+
+    /// What is there at a name, but for fences and the times of arrival, of which only the order
+    /// matters.
+    #[cfg(test)]
+    pub(crate) fn fingerprint(&self, key: &Key, number: &dyn Fn(&Token) -> usize) -> String {
+        let lock = self.locks.get(key).map(|lock| (&lock.value, lock.expires_at));
+        let line = self.lines.get(key).map(|line| {
+            let place = |place: &Place| (number(&place.deed.token), place.seen);
+            (line.places.iter().map(place).collect::<Vec<_>>(), line.expires_at)
+        });
+        format!("{lock:?} {line:?}")
     }
 
     /// What a plain client does, and this store never.
