@@ -544,7 +544,9 @@ pub(crate) async fn a_resumed_lease_is_kept_and_released_once(one: Client, other
     first.release().await.unwrap();
     let next = one.acquire("a").no_wait().await.unwrap();
     let ReleaseError::Lost(lost) = second.release().await.unwrap_err() else { panic!() };
-    assert_eq!(lost.reason(), LossReason::Taken, "the second release does nothing");
+    // Whichever found out first: this release, or a renewal before the next one came.
+    let reason = lost.reason();
+    assert!(matches!(reason, LossReason::Taken | LossReason::Released), "{reason}");
     next.renew(SECOND).await.unwrap();
     next.release().await.unwrap();
     let fixed = one.acquire("b").await.unwrap().detach().unwrap();
