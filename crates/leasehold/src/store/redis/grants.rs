@@ -66,11 +66,10 @@ async fn hear(subscription: ::redis::aio::PubSub, lobby: &Weak<Lobby>) {
     let mut messages = pin!(subscription.into_on_message());
     loop {
         // A connection that the other side has forgotten says nothing, and is not at its end.
-        let Some(there) = lobby.upgrade() else { return };
-        let message = poll_fn(|context| messages.as_mut().poll_next(context));
-        let First::Left(Some(message)) = first_of(message, there.astray()).await else { return };
-        let heard_at = Clock::System.now();
         let Some(lobby) = lobby.upgrade() else { return };
+        let message = poll_fn(|context| messages.as_mut().poll_next(context));
+        let First::Left(Some(message)) = first_of(message, lobby.astray()).await else { return };
+        let heard_at = Clock::System.now();
         if let Some(hand_over) = reply::hand_over(message.get_payload_bytes()) {
             lobby.deliver(hand_over, heard_at);
         }

@@ -18,7 +18,8 @@
 --                          listens to our channel
 --       {5, which}         its line is full
 --
--- Everything of a claim that can fail comes before it takes a lock: a script is not rolled back. MGET, unlike GET, does not fail on a key of another type.
+-- Everything of a claim that can fail comes before it takes a lock: a script is not rolled
+-- back. MGET, unlike GET, does not fail on a key of another type.
 
 local claims, locks = #ARGV / 7, (#KEYS - 1) / 3
 local seen = redis.call('MGET', unpack(KEYS, 1, 1 + locks))
@@ -74,16 +75,15 @@ for claim = 1, claims do
       local value = redis.call('MGET', KEYS[1 + i])[1]
       if value and string.sub(value, 1, 22) == replaced then
         redis.call('SET', KEYS[1 + i], tag, 'PX', ttl)
+        value = tag
       end
-      seen[1 + i] = redis.call('MGET', KEYS[1 + i])[1]
+      seen[1 + i] = value
     end
   end
   if has_lines then
     -- Those who stand in line go first.
     for i = before + 1, before + count do
-      if redis.call('EXISTS', KEYS[1 + i]) == 0 then
-        serve(name(i), token)
-      end
+      serve_if_free(name(i), token)
     end
     local fresh = redis.call('MGET', unpack(KEYS, 2 + before, 1 + before + count))
     for i = 1, count do
@@ -137,26 +137,8 @@ for claim = 1, claims do
       local left = redis.call('PTTL', lock)
       reply[claim] = {2, left, holder, blocked - before, facts_of(lock)}
       if channel ~= '-' then
-        local stands_at, arrival = blocked, nil
-        for i = before + 1, before + count do
-          local score = has_lines and redis.call('ZSCORE', KEYS[1 + locks + i], token)
-          if score then
-            arrival = score
-            if redis.call('EXISTS', KEYS[1 + i]) == 1 then
-              stands_at = i
-            else
-              leave(name(i), token)
-            end
-          end
-        end
-        if not arrival and redis.call('ZCARD', KEYS[1 + locks + stands_at]) >= 100000 then
-          reply[claim] = {5, blocked - before}
-        else
-          stand(name(stands_at), token, place(arrival))
-          has_lines = true
-          local now, rank, heard = standing(name(stands_at), token, channel)
-          reply[claim] = {4, left, holder, blocked - before, reply[claim][5], now, rank, heard}
-        end
+        reply[claim] = queue(reply[claim], place(), token)
+        has_lines = true
       end
     end
   end

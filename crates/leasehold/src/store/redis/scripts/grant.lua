@@ -224,3 +224,35 @@ local function serve(name, asking)
   end
 end
 
+-- Serves the line of a name that nobody has, if there is one.
+local function serve_if_free(name, asking)
+  if redis.call('EXISTS', name[1]) == 0 and redis.call('EXISTS', name[2]) == 1 then
+    serve(name, asking)
+  end
+end
+
+-- Stands in line for a claim that was blocked at one of its names, and answers as a claim does:
+-- `held` is the answer to one who would not wait. One that stands in the line of another of its
+-- names stays there if that is taken too, or moves with its arrival.
+local function queue(held, place, token)
+  local names, which = place.names, held[4]
+  local stands_at = which
+  for i, name in ipairs(names) do
+    local arrival = redis.call('ZSCORE', name[2], token)
+    if arrival then
+      place.arrival = arrival
+      if is_taken(name[1], place.owner) then
+        stands_at = i
+      else
+        leave(name, token)
+      end
+    end
+  end
+  local name = names[stands_at]
+  if not place.arrival and redis.call('ZCARD', name[2]) >= 100000 then
+    return {5, which}
+  end
+  stand(name, token, place)
+  return {4, held[2], held[3], which, held[5], standing(name, token, place.channel)}
+end
+

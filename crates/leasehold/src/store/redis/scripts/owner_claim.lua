@@ -17,9 +17,7 @@ end
 
 -- Those who stand in line go first.
 for _, name in ipairs(names) do
-  if redis.call('EXISTS', name[1]) == 0 and redis.call('EXISTS', name[2]) == 1 then
-    serve(name, token)
-  end
+  serve_if_free(name, token)
 end
 
 -- Look first: nothing is taken before it is clear that all can be entered.
@@ -34,28 +32,10 @@ for i, name in ipairs(names) do
     local left = redis.call('PTTL', lock)
     local reply = {2, left, seen[1], i, seen[2] or ''}
     if channel ~= '-' then
-      local stands_at, arrival = i, nil
-      for k = 1, #names do
-        local score = redis.call('ZSCORE', names[k][2], token)
-        if score then
-          arrival = score
-          if is_taken(names[k][1], owner) then
-            stands_at = k
-          else
-            leave(names[k], token)
-          end
-        end
-      end
-      if not arrival and redis.call('ZCARD', names[stands_at][2]) >= 100000 then
-        reply = {5, i}
-      else
-        stand(names[stands_at], token, {
-          seen = millis(), stale = ARGV[6] + 0, accept = ARGV[5], channel = channel,
-          tag = tag, owner = owner, names = names, arrival = arrival
-        })
-        local now, rank, heard = standing(names[stands_at], token, channel)
-        reply = {4, left, seen[1], i, seen[2] or '', now, rank, heard}
-      end
+      reply = queue(reply, {
+        seen = millis(), stale = ARGV[6] + 0, accept = ARGV[5], channel = channel,
+        tag = tag, owner = owner, names = names
+      }, token)
     end
     keep_fence()
     return {reply}

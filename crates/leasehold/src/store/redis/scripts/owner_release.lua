@@ -30,9 +30,7 @@ for i = 1, (#KEYS - 1) / 5 do
   end
 end
 for _, name in ipairs(names) do
-  if redis.call('EXISTS', name[1]) == 0 and redis.call('EXISTS', name[2]) == 1 then
-    serve(name)
-  end
+  serve_if_free(name)
 end
 keep_fence()
 return {reply}

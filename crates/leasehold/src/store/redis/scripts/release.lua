@@ -11,6 +11,10 @@ local locks = ARGV[1] + 0
 local values = redis.call('MGET', unpack(KEYS, 2, 1 + locks))
 local has_lines = redis.call('EXISTS', unpack(KEYS, 2 + locks, 1 + 2 * locks)) > 0
 
+local function name(i)
+  return {KEYS[1 + i], KEYS[1 + locks + i], KEYS[1 + 2 * locks + i]}
+end
+
 local reply, ours = {}, {}
 local before, noted = 0, 1 + 3 * locks
 for lease = 1, (#ARGV - 1) / 3 do
@@ -28,7 +32,7 @@ for lease = 1, (#ARGV - 1) / 3 do
       end
     else
       if has_lines then
-        leave({KEYS[1 + i], KEYS[1 + locks + i], KEYS[1 + 2 * locks + i]}, token)
+        leave(name(i), token)
       end
       if reply[lease] == 1 then
         reply[lease] = {2 * redis.call('EXISTS', KEYS[1 + i]), i - before}
@@ -43,9 +47,7 @@ end
 
 if has_lines then
   for i = 1, locks do
-    if redis.call('EXISTS', KEYS[1 + i]) == 0 then
-      serve({KEYS[1 + i], KEYS[1 + locks + i], KEYS[1 + 2 * locks + i]})
-    end
+    serve_if_free(name(i))
   end
   keep_fence()
 end
